@@ -521,3 +521,19 @@ def test_products_of_every_width(k, rng):
     np.testing.assert_allclose(sparse_products.csr_product(X.data, X.indices, X.indptr, M), X @ M, atol=1e-13)
     sparse_products.csr_scatter(X.data, X.indices, X.indptr, H, out)
     np.testing.assert_allclose(out, X.T @ H, atol=1e-13)
+
+
+@pytest.mark.parametrize("k", [1, 5, 40, 101, 130])
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_repeated_products_with_the_outer_product(k, n_threads, dtype, rng, monkeypatch):
+    monkeypatch.setenv("LABELFOLD_NUM_THREADS", n_threads)
+    X = rng.standard_normal((30, 80)) * (rng.random((30, 80)) < 0.1)
+    X[3], X[:, 7] = 0.0, 0.0
+    center = rng.standard_normal(80)
+    P = rng.standard_normal((30, 2 * k))[:, ::2]
+    rows = as_rows(sparse.csr_array(X.astype(dtype)))
+    for block, A in ((rows.whole(), X), (Centered(rows, center).whole(), X - center)):
+        size = np.abs(A) + np.abs(X)
+        for _ in range(2):
+            close(block.outer(P), A @ A.T @ P, size @ size.T @ np.abs(P), 4 * 80, dtype)

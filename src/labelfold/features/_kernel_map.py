@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from labelfold.features._distances import distances
 from labelfold.numerics._ranges import count_negative, refuse_negative
 from labelfold.numerics._scale import row_spread
 from labelfold.rows import Rows
+from labelfold.rows import _threads as threads
 from labelfold.rows._host import dense_if_full, largest_one, short_indices
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
@@ -39,6 +41,9 @@ _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 
 # Bytes of a block of features.
 BLOCK_BYTES = 4 << 20
+
+# Least eigenvalue of the kernel of landmarks, as in scikit-learn.
+_LEAST_EIGENVALUE = 1e-12
 
 # Number of landmarks of "auto" if the kernel matrix exceeds the budget.
 _LANDMARKS = 1000
@@ -97,13 +102,31 @@ class CenteredNystroem(Nystroem):
         """Take the rows for landmarks."""
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else _mean(np.asarray(X, dtype=np.float64))
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
-            super().fit(shifted(X, self.center_, self.kernel))
-            F = super().transform(self.components_)  # F F' = K
-            largest, root = float(np.abs(F @ F.T).max()), float(np.linalg.norm(self.normalization_, 2))
+        # For so few landmarks several threads of BLAS take longer than one.
+        few = threads.single_blas() if X.shape[0] <= _LANDMARKS else nullcontext()
+        with few, np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
+            values, K = self._fit_landmarks(shifted(X, self.center_, self.kernel))
+            F = K @ self.normalization_.T  # F F' = K
+            largest, root = float(np.abs(F @ F.T).max()), float(1 / np.sqrt(values.min(initial=np.inf)))
             noise = np.finfo(np.float64).eps * largest * root / np.sqrt(np.square(F).sum() / len(F))
         self.eps_ = float(noise) if noise < 1 else 0.0
         return self
+
+    def _fit_landmarks(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Set what scikit-learn's `fit` sets; return the magnitudes of the kernel's eigenvalues, and the kernel.
+
+        The eigenvectors of a symmetric matrix take half the time of its singular vectors.
+        """
+        order = check_random_state(self.random_state).permutation(X.shape[0])[: self.n_components]
+        self.components_, self.component_indices_ = X[order], order
+        self.n_features_in_, self._n_features_out = X.shape[1], len(order)
+        K = pairwise_kernels(
+            self.components_, metric=self.kernel, filter_params=True, **self._get_kernel_params()
+        )
+        values, V = np.linalg.eigh(K)
+        sizes = np.maximum(np.abs(values), _LEAST_EIGENVALUE)
+        self.normalization_ = (V * np.copysign(1 / np.sqrt(sizes), values)) @ V.T
+        return sizes, K
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""

@@ -114,7 +114,7 @@ def largest_eigenvectors(
         m = old + Q.shape[1]
         V[:, old:m] = Q
         AV[:, old:m] = operator(Q)
-        T = _bordered(T, V[:, :m].T @ AV[:, old:m])
+        T = bordered(T, V[:, :m].T @ AV[:, old:m])
         theta, Y = np.linalg.eigh(T)
         norm = float(np.abs(theta).max())
         theta, Y = theta[::-1][:width], Y[:, ::-1][:, :width]
@@ -142,7 +142,7 @@ def largest_eigenvectors(
         before = Y
 
 
-def _bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
+def bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
     """Return the symmetric matrix with leading block T and last columns C."""
     old = len(T)
     grown = np.empty((len(C), len(C)))
@@ -174,6 +174,8 @@ def whitening(G: np.ndarray, norms: np.ndarray, noise: float = _NOISE) -> np.nda
     """
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > noise * norms)
+    if len(G) == 1:
+        return scale[:, None][:, scale > 0]
     values, Y = np.linalg.eigh(G * np.outer(scale, scale))
     keep = values > _DEPENDENT
     return scale[:, None] * (Y[:, keep] / np.sqrt(values[keep]))[:, ::-1]

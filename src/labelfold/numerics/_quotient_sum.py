@@ -20,20 +20,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
-from labelfold.numerics._eigen import first_eigenvector, is_definite
-
-EPS = float(np.finfo(np.float64).eps)
+from labelfold.numerics._eigen import first_eigenvector
+from labelfold.numerics._ratio_sum import REACHED, RatioSum
 
 # Tolerance of the proof: the maximum exceeds the value found by at most this share of it.
 PROVED_TO = 2e-7
-
-# Z is replaced by its triangular factor if it has more rows than this, and more than twice as many rows as columns.
-_TALL = 512
-
-# Norms of the gradient relative to J: below the first a point is nearly stationary, below the second stationary.
-_FLAT, _REACHED = 1e-6, 1e-13
 
 # Largest number of splits of intervals: round-off can make a bound useless if nu is very large.
 _MOST_NODES = 300
@@ -65,161 +57,13 @@ class Maximum(NamedTuple):
     cover: list[Interval]
 
 
-class RatioSum:
-    """J, and the matrices that are needed to maximise it.
-
-    Parameters
-    ----------
-    S : ndarray of shape (m, m)
-        Symmetric positive semi-definite.
-    Z : ndarray of shape (l, m)
-        Any number of rows l; stored as its triangular factor if l is much larger than m.
-    R : ndarray of shape (l, q)
-        The responses.
-    G : ndarray of shape (m, m), optional
-        Z'Z, if it is known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> problem = RatioSum(np.diag([2.0, 1.0]), np.array([[0.0, 1.0]]), np.array([[3.0]]))
-    >>> problem.value(np.array([0.0, 1.0]))
-    10.0
-    >>> round(problem.value(np.array([1.0, 1e-4])), 6)  # any w with Zw not 0 fits exactly
-    11.0
-    """
-
-    def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray, G: np.ndarray | None = None) -> None:
-        if len(Z) > max(_TALL, 2 * Z.shape[1]):
-            Q, Z = np.linalg.qr(Z)
-            R = Q.T @ R
-        self.S, self.Z, self.R = S, Z, R
-        self.C = Z.T @ R
-        self.CC, self.G = self.C @ self.C.T, Z.T @ Z if G is None else G
-        # Below this squared norm Zw is round-off, and so is its quotient.
-        self.least = (16 * EPS) ** 2 * float(np.trace(self.G))
-
-    def parts(self, w: np.ndarray) -> tuple[float, float, float]:
-        """Return both quotients, and ||Zw||^2 / ||w||^2."""
-        w = w / np.linalg.norm(w)
-        u = self.Z @ w
-        square = float(u @ u)
-        t = 0.0 if square <= self.least else float(((u @ self.R) ** 2).sum()) / square
-        return t, float(w @ self.S @ w), square
-
-    def value(self, w: np.ndarray) -> float:
-        """Return J(w)."""
-        return sum(self.parts(w)[:2])
-
-    def matrix(self, t: float, nu: float) -> np.ndarray:
-        """Return S + nu (CC' - t G), whose leading eigenvector is the maximiser for the right t and nu."""
-        return self.S + nu * (self.CC - t * self.G)
-
-    def top(self, t: float, nu: float) -> tuple[float, np.ndarray, float]:
-        """Return h(t, nu), the eigenvector, and the slope of h in nu."""
-        value, v = first_eigenvector(self.matrix(t, nu))
-        return t + value, v, float(((self.C.T @ v) ** 2).sum() - t * (v @ self.G @ v))
-
-    def is_below(self, t: float, nu: float, target: float) -> bool:
-        """Return whether h(t, nu) is below a target, by a Cholesky factorisation, which costs less than h."""
-        A = (nu * t) * self.G
-        A -= self.S
-        if nu:
-            A -= nu * self.CC
-        A.flat[:: len(A) + 1] += target - t
-        return is_definite(A)
-
-    def best_fit(self) -> tuple[float, np.ndarray]:
-        """Return the largest first quotient and its maximiser: the least-squares direction of the responses."""
-        R, Z = self.R, self.Z
-        if len(Z) > Z.shape[1]:
-            Q, Z = np.linalg.qr(Z)
-            R = Q.T @ R
-        U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
-        keep = sigma > max(self.Z.shape) * EPS * sigma.max(initial=0.0)
-        if not keep.any():
-            return 0.0, np.eye(len(self.S))[0]
-        U, sigma, Vt = U[:, keep], sigma[keep], Vt[keep]
-        A, s, _ = np.linalg.svd(U.T @ R, full_matrices=False)
-        w = (A[:, 0] / sigma) @ Vt
-        return float(s[0] ** 2), w / np.linalg.norm(w)
-
-    def ascend(self, w: np.ndarray, max_iter: int = 60) -> tuple[np.ndarray, float]:
-        """Return a local maximum and its value, by Newton or eigenvector steps from w."""
-        w = w / np.linalg.norm(w)
-        value = self.value(w)
-        for _ in range(max_iter):
-            gradient, N, M = self.derivatives(w)
-            size = float(np.linalg.norm(gradient))
-            if size <= _REACHED * value:
-                return w, value
-            step = _tangent_step(w, gradient, N)
-            # Near a maximum round-off may make a Newton step look like a small descent; a clear descent is rejected.
-            least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
-            if step is None or self.value(step) <= least:
-                found = max(first_eigenvector(M)[1], *_uphill(w, gradient, N), key=self.value)
-            else:
-                found = step
-            if self.value(found) <= value * (1 + 64 * EPS):
-                return self._settled(w, value, step, size), value
-            w, value = found, self.value(found)
-        return w, value
-
-    def _settled(self, w: np.ndarray, value: float, step: np.ndarray | None, size: float) -> np.ndarray:
-        """Return w to full precision by Newton steps on the gradient, since J itself is flat at its maximum."""
-        for _ in range(3):
-            if size <= _REACHED * value or step is None or self.value(step) < value * (1 - 64 * EPS):
-                break
-            gradient, N, _ = self.derivatives(step)
-            if np.linalg.norm(gradient) > size / 2:
-                break
-            w, size = step, float(np.linalg.norm(gradient))
-            step = _tangent_step(w, gradient, N)
-        return w
-
-    def derivatives(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return half of J's gradient on the sphere, minus half of its second derivative, and `matrix`."""
-        t, s, square = self.parts(w)
-        nu = 1 / square if square > self.least else 0.0
-        M, Gw = self.matrix(t, nu), self.G @ w
-        gradient = M @ w - s * w
-        of_t = 2 * nu * nu * (self.C @ (self.C.T @ w) - t * Gw)
-        # The derivative of M w - s w, projected onto the tangent space of the sphere on both sides.
-        Hw = gradient - (of_t * (w @ Gw) + Gw * (of_t @ w))
-        cross = np.column_stack([of_t, w]) @ np.stack([Gw, Hw - (w @ Hw / 2) * w])
-        N = cross - M
-        N += cross.T
-        N.flat[:: len(w) + 1] += s
-        return gradient - (w @ gradient) * w, N, M
-
-
-def _tangent_step(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | None:
-    """Return the unit vector after a Newton step on the sphere; None if J is not concave at w."""
-    # N w = 0, so a term along w of the size of N makes the system regular and does not change tangent steps.
-    A = np.outer(np.abs(np.diagonal(N)).max(initial=EPS) * w, w)
-    A += N
-    _, step, failed = lapack.dposv(A.T, gradient, lower=1, overwrite_a=1)
-    if failed or not np.isfinite(step).all():
-        return None
-    step -= (w @ step) * w
-    return (w + step) / np.linalg.norm(w + step)
-
-
-def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
-    """Return unit vectors after ascent steps along the eigenvectors of N, of the length of Newton's and shorter."""
-    values, U = np.linalg.eigh(N)
-    length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
-    step = U @ ((U.T @ gradient) / length)
-    step -= (w @ step) * w
-    return [(w + a * step) / np.linalg.norm(w + a * step) for a in 0.2 ** np.arange(8)]
-
-
 def maximise(
     problem: RatioSum,
     starts: list[np.ndarray] | None = None,
     proved_to: float = PROVED_TO,
     cover: list[Interval] | None = None,
     t_max: float | None = None,
+    reached: float = REACHED,
 ) -> Maximum:
     """Return the global maximum of J, with its proof.
 
@@ -235,6 +79,8 @@ def maximise(
         The proof of a similar problem, whose intervals are tried first.
     t_max : float, optional
         The largest first quotient, if it is known.
+    reached : float
+        Tolerance of the local maximum near the best start, as in `RatioSum.ascend`.
 
     Returns
     -------
@@ -254,7 +100,7 @@ def maximise(
     fit = principal
     if t_max is None:
         t_max, fit = problem.best_fit()
-    w, best = _highest(problem, starts or [principal, fit])
+    w, best = _highest(problem, starts or [principal, fit], reached)
     search = _Search(problem, w, best, proved_to, s, principal)
     # With nu = 0 the bound is t + s. Beyond the end, t is within half of the tolerance of t_max.
     start, end = max(0.0, best - s), t_max - proved_to / 2 * best
@@ -280,8 +126,10 @@ def maximise(
         if covered is not None:
             proof.append(Interval(low, high, covered))
             continue
-        middle = (low + high) / 2
-        nu = search.best_nu(middle, (nu_low + nu_high) / 2)
+        # A factorisation costs far less than the least bound at the middle, which is computed only where it matters.
+        middle, nu = search.split(low, high, nu_low, nu_high)
+        if not problem.is_below(middle, nu, search.target):
+            nu = search.best_nu(middle, nu)
         todo += [(middle, high, nu, nu_high), (low, middle, nu_low, nu)]
     proof += [Interval(low, high, nu) for low, high, _, nu in todo]  # unproved because of round-off
     proof.sort()
@@ -290,24 +138,31 @@ def maximise(
     return Maximum(search.w, search.best, [Interval(0.0, start, 0.0), *proof, last])
 
 
-def first_guess(problem: RatioSum) -> Maximum:
+def first_guess(problem: RatioSum, reached: float = REACHED) -> Maximum:
     """Return a local maximum, without a proof: the highest near the principal and the least-squares direction."""
-    starts = [first_eigenvector(problem.S)[1], problem.best_fit()[1]]
-    return Maximum(*_highest(problem, starts), [])
+    starts = [first_eigenvector(problem.S)[1], problem.rough_fit()]
+    return Maximum(*_highest(problem, starts, reached), [])
 
 
-def _highest(problem: RatioSum, starts: list[np.ndarray]) -> tuple[np.ndarray, float]:
-    return max((problem.ascend(v) for v in starts), key=lambda pair: pair[1])
+def _highest(problem: RatioSum, starts: list[np.ndarray], reached: float) -> tuple[np.ndarray, float]:
+    return max((problem.ascend(v, reached=reached) for v in starts), key=lambda pair: pair[1])
+
+
+def holds(problem: RatioSum, cover: list[Interval], target: float) -> bool:
+    """Return whether the intervals of a proof, made for a similar problem, prove that J is below a target."""
+    # In the last of several intervals t is as good as at its beginning, where the one before it ends.
+    parts = cover[:-1] or cover
+    return all(problem.is_below(t, nu, target) for low, high, nu in parts for t in (high, low))
 
 
 def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> list[Interval]:
     """Return a proof with fewer intervals: neighbours are merged if one nu serves both."""
-    target = found.value * (1 + proved_to / 2)
+    target, best_t = found.value * (1 + proved_to / 2), problem.parts(found.w)[0]
     wide = [found.cover[0]]
     for low, high, nu in found.cover[1:-1]:
         joint = None
         if len(wide) > 1:
-            joint = _covering(problem, target, wide[-1].low, high, wide[-1].nu, nu)
+            joint = _covering(problem, target, wide[-1].low, high, wide[-1].nu, nu, best_t)
         if joint is None:
             wide.append(Interval(low, high, nu))
         else:
@@ -316,10 +171,12 @@ def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> l
 
 
 def _covering(
-    problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float
+    problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float, best_t: float
 ) -> float | None:
+    # Bounds are tightest near the best point, so that end is the first to fail.
+    ends = (high, low) if high - best_t < best_t - low else (low, high)
     for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
-        if all(problem.is_below(t, nu, target) for t in (high, low)):
+        if all(problem.is_below(t, nu, target) for t in ends):
             return nu
     return None
 
@@ -336,18 +193,30 @@ class _Search:
         s: float,
         principal: np.ndarray,
     ) -> None:
-        self.problem, self.w, self.best, self.proved_to = problem, w, best, proved_to
+        self.problem, self.proved_to = problem, proved_to
+        self._keep(w, best)
         self.s, self.principal = s, principal
         self.size = float(np.trace(problem.G))
+
+    def _keep(self, w: np.ndarray, value: float) -> None:
+        self.w, self.best = w, value
+        self.t, _, self.square = self.problem.parts(w)
 
     @property
     def target(self) -> float:
         # The other half of the tolerance is for t beyond the last interval.
         return self.best * (1 + self.proved_to / 2)
 
+    def split(self, low: float, high: float, nu_low: float, nu_high: float) -> tuple[float, float]:
+        """Return where to split an interval, and a nu: at the best point if it is well inside, else in the middle."""
+        margin = 0.1 * (high - low)
+        if low + margin < self.t < high - margin and self.square > self.problem.least:
+            return self.t, 1 / self.square
+        return (low + high) / 2, (nu_low + nu_high) / 2
+
     def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
         """Return a nu that proves J <= target for t from ``low`` to ``high``; None if none is found."""
-        return _covering(self.problem, self.target, low, high, nu_low, nu_high)
+        return _covering(self.problem, self.target, low, high, nu_low, nu_high, self.t)
 
     def best_nu(self, t: float, guess: float) -> float:
         """Return the nu of the least bound at t. If even this bound is above the best value, search a better point.
@@ -355,7 +224,7 @@ class _Search:
         The bound is convex in nu, so its tangents on both sides of the minimum bound it from below.
         """
         low, f_low, v_low = 0.0, t + self.s, self.principal
-        slope_low = float(((self.problem.C.T @ v_low) ** 2).sum() - t * (v_low @ self.problem.G @ v_low))
+        slope_low = self.problem.slope(t, v_low)
         if slope_low >= 0:
             return 0.0
         high = slope_high = f_high = np.inf
@@ -394,4 +263,4 @@ class _Search:
         for i in np.argsort(values)[-2:]:
             w, value = self.problem.ascend(between[i])
             if value > self.best:
-                self.w, self.best = w, value
+                self._keep(w, value)

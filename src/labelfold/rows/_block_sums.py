@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import get_blas_funcs, lapack
 
 from labelfold.rows._gram_update import add_gram
 from labelfold.rows._sums import Term
@@ -70,10 +70,13 @@ class CSRTransposed(Term):
                 return product
             total += product
             return total
-        if total is None:
-            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         from labelfold.rows.loops import _sparse_products as sparse_products
 
+        if total is None and "columns" in vars(block):  # a copy that was made before
+            columns = block.columns
+            return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
+        if total is None:
+            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
         return total
 
@@ -163,12 +166,23 @@ def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
 
 
 def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return A - left @ right, written over A in blocks of rows, since A may fill most of the memory."""
+    """Return A - left @ right, written over A, since A may fill most of the memory."""
     A = np.require(A, requirements="W")
+    add_product(A, left, -right)
+    return A
+
+
+def add_product(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
+    """Add left @ right to A, in place and without a second array of its size."""
+    right = np.ascontiguousarray(right, dtype=A.dtype)
+    left = np.ascontiguousarray(left, dtype=A.dtype)
+    if A.flags.c_contiguous and A.dtype.char in "fd" and A.size and right.size:
+        # BLAS takes the transposed arrays, which are in Fortran order.
+        get_blas_funcs("gemm", (A,))(1.0, right.T, left.T, beta=1.0, c=A.T, overwrite_c=True)
+        return
     for start in range(0, len(A), 256):
         here = slice(start, start + 256)
-        A[here] -= left[here] @ right
-    return A
+        A[here] += left[here] @ right
 
 
 def mirror(A: np.ndarray) -> np.ndarray:

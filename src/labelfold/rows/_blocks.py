@@ -28,7 +28,7 @@ Every block has the same operations, for every storage of its rows:
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -276,8 +276,12 @@ class CSRBlock(Block):
 
         if P is None:
             return mirror(sparse_products.csr_outer(self.raw))
-        P = np.asarray(P, dtype=self.dtype)
-        return sparse_products.csr_outer_product(self.data, self.indices, self.indptr, self.shape[1], P)
+        return sparse_products.outer_product(self.columns, np.asarray(P, dtype=self.dtype))
+
+    @cached_property
+    def columns(self) -> sparse.csr_array:
+        """The columns as rows of a copy, for repeated products with X X'."""
+        return self.raw.T.tocsr()
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
@@ -356,12 +360,18 @@ class ShiftedBlock(Block):
 
     def outer(self, P: np.ndarray | None = None) -> np.ndarray:
         """Return (X - u a')(X - u a')', or its product with P, from products with X and vectors of length m only."""
-        cross = self.block @ self.center
+        cross = self._cross
         rest = cross - (self.center @ self.center) * self.u
         right = np.stack([self.u, rest])
         if P is not None:
-            right = right @ np.asarray(P, dtype=self.dtype)
+            # Vector by vector takes less time than a product with two rows.
+            right = np.stack([row @ np.asarray(P, dtype=self.dtype) for row in right])
         return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
+
+    @cached_property
+    def _cross(self) -> np.ndarray:
+        """X a."""
+        return self.block @ self.center
 
     def double(self) -> ShiftedBlock:
         """Return the block in float64."""

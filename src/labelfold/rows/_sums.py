@@ -153,27 +153,27 @@ class Accumulator:
         ]
         return self
 
-    def finish(self, to_host: Callable[[Any], np.ndarray] = np.asarray) -> Any:
-        """Return the sums on the host, in float64, finished."""
+    def finish(self, to_host: Callable[[Any], np.ndarray] = np.asarray, dtype: Any = np.float64) -> Any:
+        """Return the sums on the host, finished; arrays in float64, or in their own dtype if ``dtype`` is None."""
         if self._totals is None:
             return None
         values = []
         for total, (_, finish) in zip(self._totals, self._rules, strict=True):
             if isinstance(total, Accumulator):
-                value = total.finish(to_host)
+                value = total.finish(to_host, dtype)
             elif isinstance(total, list):
                 value = [to_host(part) for part in total]
             elif isinstance(total, tuple):  # pieces are summed in ``finish``
                 value = total
             else:
-                value = np.asarray(to_host(total), dtype=np.float64)
+                value = np.asarray(to_host(total), dtype=dtype)
             value = value if finish is None else finish(value)
             values.append(value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value)
         return values[0] if self._single else tuple(values)
 
 
-def total(term: Term) -> Any:
-    """Return the value of a single term, whose block contains all rows."""
+def total(term: Term, dtype: Any = np.float64) -> Any:
+    """Return the value of a single term, whose block contains all rows; in its own dtype if ``dtype`` is None."""
     sums = Accumulator()
     sums.add(term)
-    return sums.finish()
+    return sums.finish(dtype=dtype)

@@ -14,17 +14,19 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from labelfold.numerics._eigen import first_eigenvector, first_eigenvectors, is_definite
+from labelfold.numerics._eigen import bordered, first_eigenvector, first_eigenvectors, is_definite
 from labelfold.numerics._quotient_sum import (
     PROVED_TO,
     Interval,
     Maximum,
-    RatioSum,
     first_guess,
+    holds,
     maximise,
     merged,
 )
+from labelfold.numerics._ratio_sum import REACHED, RatioSum
 from labelfold.subspace._vector_spaces import MatrixSpace, Space
+from labelfold.subspace._vectors import SearchVectors, Vectors
 
 # Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
 WHOLE, PROVED = 64, 512
@@ -39,6 +41,10 @@ _RANDOM, _RESPONSES = 8, 8
 # Tolerance of a first search of the small space. If nothing can be proved: how often the space is extended by the
 # result of a search, and by how many vectors at a time.
 _ROUGHLY, _EXPLORED, _BLOCK = 1e-3, 2, 4
+
+# Relative gradients at which a maximum of the small space is near enough: in a first search, and relative to the
+# residual in the whole space, or to the tolerance of it, in a step towards it.
+_ROUGH_ASCENT, _PRECISE = 1e-8, 0.01
 
 # A relative gradient below the first value that this many steps do not halve is considered round-off.
 _FLAT, _PATIENCE = 1e-6, 12
@@ -79,8 +85,8 @@ class Search:
         most = _MOST if self.proves else _MOST_UNPROVED
         self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
-        self.taken = self.basis = space.none()
-        self.T = np.empty((0, 0))  # S on the small space
+        self.store = SearchVectors(space.none(), int(self.usual) + n_components + _RANDOM)
+        self.T = self.G = np.empty((0, 0))  # S and Z'Z on the small space
         if self.is_whole:
             self.extend(np.eye(space.size))
         else:
@@ -92,6 +98,16 @@ class Search:
         self.least = (16 * np.finfo(np.float64).eps) ** 2 * space.square
         self.tiny = space.noise * (first_eigenvector(self.T)[0] if len(self.T) else 0.0)
 
+    @property
+    def taken(self) -> Vectors:
+        """The directions found so far."""
+        return self.store.taken
+
+    @property
+    def basis(self) -> Vectors:
+        """The small space."""
+        return self.store.basis
+
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Find the best direction for the residuals r; return the scores of the labelled rows, and the gain."""
         if not self.is_whole:
@@ -102,9 +118,13 @@ class Search:
         if small is None:
             return None
         if self.is_whole or self.proves:
-            found = maximise(small.ratio, proved_to=self.proved_to if self.is_whole else _ROUGHLY)
+            found = (
+                maximise(small.ratio, proved_to=self.proved_to)
+                if self.is_whole
+                else maximise(small.ratio, proved_to=_ROUGHLY, reached=_ROUGH_ASCENT)
+            )
         else:
-            found = first_guess(small.ratio)
+            found = first_guess(small.ratio, _ROUGH_ASCENT)
         y = small.V @ found.w
         if not self.is_whole:
             y, found = self.improved(y, found, r)
@@ -126,18 +146,13 @@ class Search:
             assert small is not None
             value = small.ratio.value(y @ small.V)
             t_max = found.cover[-1].high if self.proves else most
-            proved_to = self.proved_to if is_last else _ROUGHLY
-            before, found = found, maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max)
+            proved_to, reached = (self.proved_to, REACHED) if is_last else (_ROUGHLY, _ROUGH_ASCENT)
+            found = maximise(small.ratio, [y @ small.V], proved_to, found.cover, t_max, reached)
             if whole is not None:
                 missed = self.disprove(
                     whole, merged(small.ratio, found, self.proved_to), found.value, confirmed
                 )
             else:
-                # If the bounds of the space before an extension hold after it, there is nothing more to explore.
-                held = len(found.cover) <= len(before.cover) and found.value <= before.value * (1 + _ROUGHLY)
-                if held and not is_last:
-                    y, explored = small.V @ found.w, i
-                    continue
                 missed = None if is_last else self.around(small, found, r)
             if missed is None and found.value <= value * (1 + _SAME):
                 return y, found
@@ -152,10 +167,19 @@ class Search:
             if missed is not None:
                 count = self.basis.n_vectors
                 y = self.extend(missed, y)
-                if self.basis.n_vectors == count and found.value <= value * (1 + _SAME):
+                is_nothing = self.basis.n_vectors == count and found.value <= value * (1 + _SAME)
+                if is_nothing and is_last:
                     return y, found  # the rest is round-off
+                # If the bounds of the space before an extension hold after it, there is nothing more to explore.
+                if not is_last and (is_nothing or self.still_holds(found, r)):
+                    explored = i + 1
         self.converged = False
         return y, found
+
+    def still_holds(self, found: Maximum, r: np.ndarray) -> bool:
+        """Return whether the proof of a maximum, made before an extension of the small space, holds after it."""
+        small = self.small(r)
+        return small is not None and holds(small.ratio, found.cover, found.value * (1 + _ROUGHLY))
 
     def climb(self, y: np.ndarray, whole: RatioSum) -> np.ndarray:
         """Return the local maximum in the whole space near y; it is added to the small space."""
@@ -180,7 +204,7 @@ class Search:
             return None
         m = len(self.T)
         if is_definite(self.T - self.tiny * np.eye(m)):
-            return _SmallSpace(RatioSum(self.weight * self.T, self.basis.ZQ, r), np.eye(m))
+            return _SmallSpace(RatioSum(self.weight * self.T, self.basis.ZQ, r, self.G), np.eye(m))
         values, V = np.linalg.eigh(self.T)
         keep = values > self.tiny
         if not keep.any():
@@ -191,30 +215,41 @@ class Search:
     def settle(self, y: np.ndarray, r: np.ndarray, tol: float, most: int) -> np.ndarray:
         """Extend the space until its local maximum near y is a stationary point of J in the whole space."""
         norms: list[float] = []
+        reached = min(_PRECISE * tol, _ROUGH_ASCENT)
         for _ in range(most):
             small = self.small(r)
             assert small is not None
-            w, value = small.ratio.ascend(y @ small.V)
+            # While the residual is large, the maximum of the small space is needed to fewer digits.
+            w, value = small.ratio.ascend(y @ small.V, reached=reached)
             y = small.V @ w
             self.space.check(self.basis.Q @ y, self.basis.ZQ @ y)
             t, s, square = small.ratio.parts(w)
             nu = 1 / square if square > self.least else 0.0
-            U = first_eigenvectors(small.ratio.matrix(t, nu), self.space.block)[1]
-            near = small.V @ U[:, 1:]
-            residuals = self.residuals(np.column_stack([y, near]), t, nu, r)
-            size = self.weight * self.T.trace() + t * nu * float((self.basis.ZQ**2).sum())
+            Y = y[:, None]
+            if self.space.block > 1:
+                U = first_eigenvectors(small.ratio.matrix(t, nu), self.space.block)[1]
+                Y = np.hstack([Y, small.V @ U[:, 1:]])
+            residuals = self.residuals(Y, t, nu, r)
+            size = self.weight * float(np.trace(self.T)) + t * nu * float(np.trace(self.G))
             norms.append(self.space.norm(residuals[:, 0]))
+            reached = min(max(_PRECISE * norms[-1] / value, REACHED), _ROUGH_ASCENT)
             if norms[-1] <= max(tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= _FLAT * value:
-                return y  # J is flat here up to round-off
+                return self.sharpened(y, r)  # J is flat here up to round-off
             count = self.basis.n_vectors
             y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
             if self.basis.n_vectors == count:
-                return y  # the rest is round-off
+                return self.sharpened(y, r)  # the rest is round-off
         self.converged = False
         return y
+
+    def sharpened(self, y: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """Return the local maximum of the small space near y to full precision."""
+        small = self.small(r)
+        assert small is not None
+        return small.V @ small.ratio.ascend(y @ small.V)[0]
 
     def residuals(self, Y: np.ndarray, t: float, nu: float, r: np.ndarray) -> np.ndarray:
         """Return the residuals of vectors of the small space as eigenvectors of S + nu (CC' - t G)."""
@@ -228,12 +263,12 @@ class Search:
 
     def softened(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
         """Return preconditioned residuals as search directions; ``ratio`` is the weight of Z'Z for each."""
-        matters = ratio * float((self.basis.ZQ**2).sum()) > 0.1
+        matters = ratio * float(np.trace(self.G)) > 0.1
         return self.space.soften(B, np.where(matters, ratio, 0.0)) if matters.any() else B
 
     def around(self, small: _SmallSpace, found: Maximum, r: np.ndarray) -> np.ndarray:
         """Return vectors for the extension of the space where the bounds of the proof are tightest."""
-        ends = [(*small.ratio.top(t, nu)[:2], t, nu) for low, high, nu in found.cover for t in (low, high)]
+        ends = [(*small.ratio.top(t, nu)[:2], t, nu) for t, _, nu in found.cover]
         ends.sort(key=lambda end: -end[0])
         chosen = ends[:: 1 + len(ends) // _BLOCK]
         leads = [self.residuals((small.V @ v)[:, None], t, nu, r) for _, v, t, nu in chosen]
@@ -251,10 +286,11 @@ class Search:
         self.n_iter += 1
         if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
             y = self.shrink(y)
-        new = self.space.orthonormal(B, self.taken, self.basis)
-        cross, corner = self.basis.dot(new.SQ), new.dot(new.SQ)
-        self.T = np.block([[self.T, cross], [cross.T, (corner + corner.T) / 2]])
-        self.basis = self.basis.and_also(new)
+        new = self.space.orthonormal(B, self.store.all)
+        self.store.add(new)
+        basis = self.basis
+        self.T = bordered(self.T, basis.dot(new.SQ))
+        self.G = bordered(self.G, basis.ZQ.T @ new.ZQ)
         return None if y is None else np.concatenate([y, np.zeros(new.n_vectors)])
 
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
@@ -263,7 +299,8 @@ class Search:
         principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
         parts = [principal, np.eye(m)[:, m - 8 :]]
         A = np.linalg.qr(np.hstack(parts if y is None else [y[:, None], *parts]))[0]
-        self.basis, self.T = self.basis @ A, A.T @ self.T @ A
+        self.store.combine(A)
+        self.T, self.G = A.T @ self.T @ A, A.T @ self.G @ A
         return None if y is None else y @ A
 
     def take(self, y: np.ndarray) -> np.ndarray:
@@ -275,11 +312,8 @@ class Search:
         one = self.basis @ y[:, None]
         one = one.less(self.taken).less(self.taken)
         one = one @ one.dot(one.Q) ** -0.5
-        Tu = self.T @ u
-        half = Tu[1:] - (u @ Tu) / 2 * v
-        self.basis = self.basis.reflected(u, v)
-        self.T = self.T[1:, 1:] - np.outer(half, v) - np.outer(v, half)
-        self.taken = self.taken.and_also(one)
+        self.T, self.G = _reflected(self.T, u, v), _reflected(self.G, u, v)
+        self.store.take(one, u, v)
         return one.ZQ[:, 0]
 
     def whole(self, r: np.ndarray) -> RatioSum:
@@ -310,6 +344,13 @@ class Search:
                 else:
                     missed.append(whole.top(t, nu)[1])
         return np.stack(missed[:: 1 + len(missed) // 9], axis=1) if missed else None
+
+
+def _reflected(S: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return S after a reflection by I - uv' on both sides, less its first row and column; v has no first entry."""
+    Su = S @ u
+    half = Su[1:] - (u @ Su) / 2 * v
+    return S[1:, 1:] - np.outer(half, v) - np.outer(v, half)
 
 
 def _projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:

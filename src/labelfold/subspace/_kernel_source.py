@@ -14,6 +14,7 @@ from scipy import linalg
 from labelfold.features._cholesky_features import cholesky_features, round_off
 from labelfold.labels import Labels
 from labelfold.numerics._eigen import is_definite
+from labelfold.rows import _threads as threads
 from labelfold.rows import as_rows
 from labelfold.subspace._direction_search import PROVED
 from labelfold.subspace._kernel_space import KernelSpace
@@ -141,4 +142,9 @@ def has_large_rank(K: np.ndarray) -> bool:
     Then a factor has nearly as many columns as K, and maxima in its space cannot be proved.
     """
     some = np.random.default_rng(0).permutation(len(K))[: PROVED + 1]
-    return len(some) > PROVED and is_definite(K[np.ix_(some, some)] - round_off(K) * np.eye(len(some)))
+    if len(some) <= PROVED:
+        return False
+    A = K[np.ix_(some, some)]
+    A.flat[:: len(A) + 1] -= round_off(K)
+    with threads.single_blas():  # too small for several threads to gain
+        return is_definite(A)

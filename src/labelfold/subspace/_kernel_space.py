@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from labelfold.numerics._eigen import whitening
+from labelfold.numerics._symmetric_loops import row_ranges, upper_products
 from labelfold.numerics.least_squares._gram import Gram
 from labelfold.rows import _threads as threads
 from labelfold.subspace._vector_spaces import FITTED, NEARLY_FREE, LostDigits, Space
@@ -19,9 +17,8 @@ _LITTLE = 1e-3
 # Vectors of which less than this share is new are dropped.
 _NOTHING_NEW = 1e-10
 
-# Most rows of a K that multiplies vectors one by one, and most vectors. BLAS then reads half of K, since K is
-# symmetric, but in one thread, which is slower where K is far larger than the cache.
-_CACHED, _FEW = 3000, 4
+# Most vectors for which a loop over half of K, which is symmetric, takes less time than BLAS.
+_FEW = 12
 
 # Most round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector of
 # the search, relative to its norm.
@@ -47,7 +44,7 @@ class KernelSpace(Space):
         See `Space`.
     """
 
-    block = 1
+    block = 2
 
     def __init__(self, K: np.ndarray, mean: np.ndarray, index: np.ndarray, noise: float) -> None:
         self.K, self.index, self.noise = K, index, noise
@@ -65,22 +62,15 @@ class KernelSpace(Space):
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K B and its labelled rows; the columns of B are centred if features are."""
-        k = B.shape[1]
-        KB = np.empty((k, self.size)).T
         C = np.ascontiguousarray(B.T)
-        symv = get_blas_funcs("symv", (self.K,))
-
-        def one_by_one(part: slice, stop: threading.Event) -> None:
-            for j in range(k)[part]:
-                KB[:, j] = symv(1.0, self.K.T, C[j])
-
-        def together(part: slice, stop: threading.Event) -> None:
+        parts = threads.shares(self.size, float(C.size) * self.size)
+        if len(C) <= _FEW:
+            ranges = row_ranges(self.size, len(parts))
+            found = threads.run(lambda part, stop: upper_products(self.K, C, *part), ranges)
+            KB = sum(found[1:], found[0]).T
+        else:
             # Products with a few rows on the left read K faster than columns on the right.
-            KB[part] = (C @ self.K[:, part]).T
-
-        is_small = self.size <= _CACHED and k <= _FEW
-        work, size = (one_by_one, k) if is_small else (together, self.size)
-        threads.run(work, threads.shares(size, float(C.size) * self.size))
+            KB = np.hstack(threads.run(lambda part, stop: C @ self.K[:, part], parts)).T
         KB = self._centred(KB)
         return KB, KB[self.index]
 

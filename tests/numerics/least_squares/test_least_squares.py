@@ -16,6 +16,7 @@ from labelfold.numerics.least_squares._pose import (
     DualProblem,
     EitherProblem,
     GramProblem,
+    RowTargets,
     choose_way,
     iterations_worth,
     pose,
@@ -239,6 +240,17 @@ def test_the_residual_reported_is_the_true_one(make, shape, tol):
     assert found.residual <= tol
     # Its own digits end where round-off of the normal equations begins.
     assert found.residual == pytest.approx(residual(X, T, found.W, 0.1), rel=1e-2, abs=1e-13)
+
+
+def test_norms_from_products_in_float32_do_not_underflow(rng):
+    """Squares of such residuals vanish in float32, and a residual of 0 would end the iterations."""
+    X = sparse.csr_array(rng.standard_normal((30, 90)) * (rng.random((30, 90)) < 0.2))
+    side = KrylovProblem(as_rows(X), RowTargets(np.ones((30, 3))), None, 30, 1e-8, 9, 0, None).rows
+    R = rng.standard_normal((30, 3)) * [1e-30, 0.0, 1e20]
+    exact = np.linalg.norm((X - X.mean(axis=0)).T @ R, axis=0)
+    np.testing.assert_allclose(side.normal_norms(R, False), exact, rtol=1e-12)
+    np.testing.assert_allclose(side.normal_norms(R, True), exact, rtol=1e-5)
+    np.testing.assert_array_equal(side.normal_norms(0 * R, True), 0)
 
 
 @pytest.mark.parametrize("shape", [(200, 150), (150, 200)])

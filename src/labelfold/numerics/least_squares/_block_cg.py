@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
+from labelfold.rows._block_sums import add_product
+
 Operator = Callable[[np.ndarray], np.ndarray]
 
 # Number of iterations over which the rate of convergence is estimated: with fewer, a plateau looks like stagnation.
 _WINDOW = 5
 
 # Orthogonality tolerance; steps are optimal to this relative error.
-ORTHONORMAL = 1e-3
+ORTHONORMAL = 1e-2
 
 
 class BlockCG(NamedTuple):
@@ -83,11 +85,10 @@ def block_cg(
     def relative(C: np.ndarray) -> float:
         return float((column_norms(C) / norms).max(initial=0.0))
 
-    dtype = B.dtype
     X = np.zeros_like(B)
     # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
     Q, C = thin_qr(B, ORTHONORMAL)
-    P = Q
+    P, spare = Q.copy(), np.empty_like(Q)
     residuals = [relative(C)]
     goal = max(tol, gain * residuals[0])
     while goal < residuals[-1] < math.inf and len(residuals) <= max_iter:
@@ -98,12 +99,13 @@ def block_cg(
         if not np.isfinite(PAP).all():
             break
         step = psd_inverse(PAP)
-        X += P @ (step @ C).astype(dtype, copy=False)
-        AP = AP @ step.astype(dtype, copy=False)
-        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), ORTHONORMAL)
+        add_product(X, P, step @ C)
+        add_product(Q, AP, -step)
+        Q, Z = thin_qr(Q, ORTHONORMAL)
         C = Z @ C
-        P = P @ Z.T.astype(dtype, copy=False)
-        P += Q
+        np.copyto(spare, Q)
+        add_product(spare, P, Z.T)
+        P, spare = spare, P
         residuals.append(relative(C))
         if callback is not None:
             callback(len(residuals) - 1, residuals[-1])
@@ -125,15 +127,17 @@ def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray
     first leaves an orthogonality error above ``error``. If B is too ill-conditioned, Householder's QR is used.
     """
     enough = np.finfo(B.dtype).eps / error
-    Q, R = B, np.eye(B.shape[1])
+    Q, R = B.copy(order="C"), np.eye(B.shape[1])
     if not B.shape[1]:  # LAPACK would print a message
         return Q, R
+    trmm = linalg.get_blas_funcs("trmm", (Q,))
     for _ in range(2):
         try:
             L = np.linalg.cholesky((Q.T @ Q).astype(np.float64, copy=False))
         except np.linalg.LinAlgError:
             return _householder(B)
-        Q = Q @ linalg.lapack.dtrtri(L, lower=1)[0].T.astype(B.dtype, copy=False)
+        inverse = np.asfortranarray(linalg.lapack.dtrtri(L, lower=1)[0], dtype=Q.dtype)
+        Q = trmm(1.0, inverse, Q.T, lower=1, overwrite_b=1).T
         R = L.T @ R
         if len(L) and _rcond(L) ** 2 > enough:
             return Q, R

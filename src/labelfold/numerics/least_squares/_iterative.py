@@ -208,7 +208,7 @@ class KrylovProblem(LeastSquaresProblem):
     def _at(self, side: ColumnSide, X: np.ndarray, ridge: float) -> Iterate:
         product = side.product(X)
         rest = side.B - product - ridge * X
-        rests, norms = column_norms(side.normal(rest @ self.mix)), self._right_norms
+        rests, norms = side.normal_norms(rest @ self.mix, self.may_be_single), self._right_norms
         ratios = np.divide(rests, norms, out=np.zeros_like(rests), where=norms > 0)
         return Iterate(side, X, product, rest, float(ratios.max(initial=0.0)))
 
@@ -216,7 +216,7 @@ class KrylovProblem(LeastSquaresProblem):
     def _right_norms(self) -> np.ndarray:
         """The norm of X'T for each target, to which its residual is compared."""
         side = self._side(1.0)
-        sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
+        sizes, norms = column_norms(self.mix), side.normal_norms(side.B @ self.mix, self.may_be_single)
         # The right-hand side of a target that is unrelated to X is only round-off.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
         return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, nystrom_sketch
+from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, column_norms, nystrom_sketch
 from labelfold.rows import Block, Rows
 from labelfold.rows._sums import total
 
@@ -40,6 +40,10 @@ class ColumnSide:
     def normal(self, R: np.ndarray) -> np.ndarray:
         """Return the residual of the normal equations, given the residual R of this side."""
         return R
+
+    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
+        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
+        return column_norms(self.normal(R))
 
     def explained(self, W: np.ndarray, product: np.ndarray) -> np.ndarray:
         """Return T'X W from a solution and its product."""
@@ -96,6 +100,15 @@ class RowSide(ColumnSide):
         """Return the residual of the normal equations, X'R, possibly without columns of zeros."""
         return self.X.t(R) if self._block is None else total(self._block.t(R))
 
+    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
+        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
+        # A norm needs few digits. Columns of R are scaled first, since their squares may be tiny.
+        sizes = np.abs(R).max(axis=0, initial=0.0)
+        if not rough or not 0 < sizes.max(initial=0.0) < np.inf:
+            return super().normal_norms(R, rough)
+        scale = np.where(sizes > 0, sizes, 1.0)
+        return scale * column_norms(total(self._rough_block.t((R / scale).astype(np.float32)), None))
+
     def scaling(self, ridge: float) -> None:
         """Return None: in most data rows have similar norms."""
 
@@ -105,7 +118,11 @@ class RowSide(ColumnSide):
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """Return W = X'A."""
-        return self.X.t(A)
+        if self._block is None:
+            return self.X.t(A)
+        W = np.zeros((self.X.shape[1], A.shape[1]))
+        W[self.X.whole().occupied()] = total(self._block.t(A))
+        return W
 
     @cached_property
     def _block(self) -> Block | None:

@@ -15,13 +15,16 @@ from scipy import sparse
 
 from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._vectors import add_multiple, run
+from labelfold.rows.loops._vectors import VECTOR_BYTES, add_multiple, fetch_row, run
 
 # Largest width k for which a separate loop is compiled, in a sixth of a second. For 8 to 34 columns it takes 0.45 to
 # 0.75 of the time of the general loop (20,000 documents of 20,000 words, 83 a document), so for these it is compiled
 # only if a product has this many multiplications.
 _MAX_SPECIAL, _WORTH_COMPILING = 128, 4_000_000
 _FEW, _MANY = 4, 40
+
+# Stored values between the one whose row is fetched into the cache and the one whose row is used.
+_AHEAD = 8
 
 _compile = compiled(FAST)
 
@@ -73,21 +76,44 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
     return out
 
 
-def csr_outer_product(
-    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int, P: np.ndarray
-) -> np.ndarray:
-    """Return X (X'P) for CSR rows and an (n, k) matrix; each thread has some columns of P, so nothing is merged."""
-    out = np.empty_like(P)
+def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
+    """Return X (X'P) for the columns of X, as the rows of a CSR matrix, and an (n, k) matrix P.
+
+    A row of X'P is used as soon as it is computed, so that neither memory nor cache has to hold a d x k matrix. Each
+    thread has some columns of P, so nothing is merged.
+    """
     cuts = np.unique(np.linspace(0, P.shape[1], threads.n_threads() + 1).astype(int))
 
-    def fill(piece: tuple[int, int], stop: Any) -> None:
-        here = slice(*piece)
-        H = np.zeros((n_columns, piece[1] - piece[0]), dtype=P.dtype)
-        csr_scatter(data, indices, indptr, P[:, here], H)
-        out[:, here] = csr_product(data, indices, indptr, H)
+    def fill(piece: tuple[int, int], stop: Any) -> np.ndarray:
+        part = P[:, slice(*piece)]
+        inside, out = _aligned(part.shape, P.dtype), _aligned(part.shape, P.dtype)
+        inside[:, : part.shape[1]] = part
+        inside[:, part.shape[1] :] = 0
+        out.fill(0)
+        special = _special(out.shape[1], columns.nnz)
+        run(
+            _through,
+            special,
+            columns.data,
+            columns.indices,
+            columns.indptr,
+            inside,
+            np.empty_like(out[:1]),
+            out,
+        )
+        return out[:, : part.shape[1]]
 
-    threads.run(fill, list(itertools.pairwise(cuts)))
-    return out
+    parts = threads.run(fill, list(itertools.pairwise(cuts)))
+    return np.hstack([np.empty_like(P[:, :0]), *parts])
+
+
+def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Return an uninitialised array whose rows begin at multiples of the width of vectors; it may be wider."""
+    per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
+    n, k = shape[0], -(-shape[1] // per_vector) * per_vector
+    memory = np.empty(n * k + per_vector, dtype=dtype)
+    start = -memory.ctypes.data % VECTOR_BYTES // memory.itemsize
+    return memory[start : start + n * k].reshape(n, k)
 
 
 @_compile
@@ -133,6 +159,43 @@ def _scatter(special: int) -> Any:
                 add_multiple(out, indices[p], data[p], H, i, special)
 
     return scatter
+
+
+@cache
+def _through(special: int) -> Any:
+    if not special:
+        return _through_any
+
+    @_compile
+    def through(data, indices, indptr, P, h, out):
+        most = data.size - 1
+        for c in range(indptr.size - 1):
+            h[:] = 0
+            for p in range(indptr[c], indptr[c + 1]):
+                fetch_row(P, indices[min(p + _AHEAD, most)], special)
+                add_multiple(h, 0, data[p], P, indices[p], special)
+            for p in range(indptr[c], indptr[c + 1]):
+                fetch_row(out, indices[min(p + _AHEAD, most)], special)
+                add_multiple(out, indices[p], data[p], h, 0, special)
+
+    return through
+
+
+@_compile
+def _through_any(data, indices, indptr, P, h, out):
+    row = h[0]
+    for c in range(indptr.size - 1):
+        row[:] = 0
+        for p in range(indptr[c], indptr[c + 1]):
+            value = data[p]
+            source = P[indices[p]]
+            for j in range(row.size):
+                row[j] += value * source[j]
+        for p in range(indptr[c], indptr[c + 1]):
+            value = data[p]
+            target = out[indices[p]]
+            for j in range(row.size):
+                target[j] += value * row[j]
 
 
 @_compile

@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from labelfold._compiled import FAST, compiled
 
 # Width of the widest vectors; the compiler splits them on narrower machines.
-_VECTOR_BYTES = 64
+VECTOR_BYTES = 64
 # Sums may be added in any order.
 _FLAGS = ("contract", "reassoc", "nsz")
 _LOG = logging.getLogger("labelfold")
@@ -73,6 +73,26 @@ def add_multiple(typing_context, out, i, value, M, j, k):
         return context.get_dummy_value()
 
     return types.void(out, types.intp, out.dtype, M, types.intp, k), generate
+
+
+@intrinsic(prefer_literal=True)
+def fetch_row(typing_context, M, i, k):
+    """Ask for row i of M, C-ordered with k columns, a constant, to be in the cache when it is needed soon."""
+    if not isinstance(k, types.IntegerLiteral):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        vectors = _Vectors(context, builder, M.dtype, k.literal_value)
+        row, number = vectors.row(vectors.start(M, arguments[0]), arguments[1]), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        for first in range(0, k.literal_value, VECTOR_BYTES // vectors.item):
+            # To read, to be used again soon, data rather than code.
+            place = vectors.at(row, ir.IntType(64)(first))
+            builder.call(fetch, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(M, types.intp, k), generate
 
 
 @intrinsic(prefer_literal=True)
@@ -178,7 +198,7 @@ class _Vectors:
 
     def parts(self, row: Any) -> list[tuple[Any, Any]]:
         """Return the vectors of a row: the type and the address of each."""
-        lanes = _VECTOR_BYTES // self.item
+        lanes = VECTOR_BYTES // self.item
         return [
             (ir.VectorType(self.number, min(lanes, self.width - first)), self.at(row, ir.IntType(64)(first)))
             for first in range(0, self.width, lanes)
