@@ -79,9 +79,18 @@ def test_a_pass_is_one_task_for_each_worker(client):
     places = client.who_has(rows._tasks.chunks)
     assert len(rows._groups) == 2
     for group in rows._groups:
-        assert {places[rows._tasks.chunks[i].key][0] for i in group.members} == {group.worker}
+        assert all(group.worker in places[rows._tasks.chunks[i].key] for i in group.members)
     assert sorted(i for group in rows._groups for i in group.members) == list(range(12))
     np.testing.assert_allclose(rows.mean(), rows.X.mean(axis=0).compute())
+
+
+def test_copies_of_chunks_are_used_evenly(client):
+    first, second = sorted(client.scheduler_info()["workers"])
+    parts = client.scatter([np.full((50, 3), float(i)) for i in range(16)], workers=[first], hash=False)
+    client.replicate(parts[:8], n=2)
+    groups = _dask_workers.PlacedTasks(parts, client).groups(np.full(16, 50), 24.0)
+    assert {group.worker: len(group.members) for group in groups} == {first: 8, second: 8}
+    assert all(i < 8 for group in groups if group.worker == second for i in group.members)
 
 
 def test_chunks_that_are_not_in_memory_are_not_loaded_together(client):

@@ -496,6 +496,22 @@ def test_constant_columns_do_no_harm():
         PCALS(2, center=False).fit(np.zeros((20, 3)), np.arange(20) % 2)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_labels_that_no_direction_fits_leave_the_principal_directions(form):
+    """Also for more columns than a Gram matrix is factorised for."""
+    X = np.random.default_rng(0).standard_normal((620, 600))
+    y = np.full(620, np.nan)
+    y[:50] = 3.0
+    found = PCALS(2, task="regression", reconstruction=1.0).fit(form(X), y).components_
+    R = X - X.mean(axis=0)
+    expected = np.linalg.svd(R, full_matrices=False)[2][:2]
+    np.testing.assert_allclose(np.abs((found * expected).sum(axis=1)), 1, atol=1e-6)
+    X[:50], y[:50] = 0, np.arange(50)
+    found = PCALS(2, task="regression", reconstruction=1.0, center=False).fit(form(X), y).components_
+    expected = np.linalg.svd(X, full_matrices=False)[2][:2]
+    np.testing.assert_allclose(np.abs((found * expected).sum(axis=1)), 1, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("y", "message"),
     [

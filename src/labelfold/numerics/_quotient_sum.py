@@ -150,7 +150,7 @@ def _highest(problem: RatioSum, starts: list[np.ndarray], reached: float) -> tup
 
 def holds(problem: RatioSum, cover: list[Interval], target: float) -> bool:
     """Return whether the intervals of a proof, made for a similar problem, prove that J is below a target."""
-    # In the last of several intervals t is as good as at its beginning, where the one before it ends.
+    # The last of several intervals is shorter than the tolerance: its lower end, where another ends, is enough.
     parts = cover[:-1] or cover
     return all(problem.is_below(t, nu, target) for low, high, nu in parts for t in (high, low))
 

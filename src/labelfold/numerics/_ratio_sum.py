@@ -123,7 +123,8 @@ class RatioSum:
         _, fits, failed = lapack.dposv(A.T, self.C, lower=1, overwrite_a=1)
         if failed:
             return self.best_fit()[1]
-        return fits @ first_eigenvector(self.C.T @ fits)[1]
+        w = fits @ first_eigenvector(self.C.T @ fits)[1]
+        return w if w.any() else self.best_fit()[1]  # there is none if all responses are 0
 
     def ascend(self, w: np.ndarray, max_iter: int = 60, reached: float = REACHED) -> tuple[np.ndarray, float]:
         """Return a local maximum and its value, by Newton or eigenvector steps from w.

@@ -166,9 +166,17 @@ def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
 
 
 def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return A - left @ right, written over A, since A may fill most of the memory."""
+    """Return A - left @ right, written over A, since A may fill most of the memory.
+
+    Factors of more digits than A are multiplied with them, and the difference is rounded once.
+    """
     A = np.require(A, requirements="W")
-    add_product(A, left, -right)
+    if np.result_type(left, right) == A.dtype:
+        add_product(A, left, -right)
+        return A
+    for start in range(0, len(A), 256):
+        here = slice(start, start + 256)
+        A[here] = A[here] - left[here] @ right
     return A
 
 

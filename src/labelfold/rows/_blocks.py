@@ -208,7 +208,7 @@ class DenseBlock(Block):
 
 
 class CSRBlock(Block):
-    """Rows in compressed sparse form: views of the arrays of all rows, never a copy."""
+    """Rows in compressed sparse form: views of the arrays of all rows, and of `columns` a copy."""
 
     is_sparse = True
 
@@ -364,8 +364,8 @@ class ShiftedBlock(Block):
         rest = cross - (self.center @ self.center) * self.u
         right = np.stack([self.u, rest])
         if P is not None:
-            # Vector by vector takes less time than a product with two rows.
-            right = np.stack([row @ np.asarray(P, dtype=self.dtype) for row in right])
+            # Vector by vector takes less time than a product with two rows. In float32 only if P is rough, too.
+            right = np.stack([row.astype(P.dtype) @ P.astype(self.dtype, copy=False) for row in right])
         return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
 
     @cached_property

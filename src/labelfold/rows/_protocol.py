@@ -36,7 +36,8 @@ class Rows(ABC):
     in_memory : bool
         Whether the rows are in the memory of this process, so that `whole` costs nothing.
     resident : bool
-        Whether they are in memory, here or on the workers of a cluster, so that no pass has to read or compute them.
+        Whether they are in the memory of this process or of the workers of a cluster, so that no pass has to read or
+        compute them. Not on a GPU, where a pass costs little beside the algebra of an iteration.
     is_sparse : bool
         Whether they are in the memory of this process as a sparse matrix.
     names : list of str or None

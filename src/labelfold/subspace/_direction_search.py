@@ -42,8 +42,8 @@ _RANDOM, _RESPONSES = 8, 8
 # result of a search, and by how many vectors at a time.
 _ROUGHLY, _EXPLORED, _BLOCK = 1e-3, 2, 4
 
-# Relative gradients at which a maximum of the small space is near enough: in a first search, and relative to the
-# residual in the whole space, or to the tolerance of it, in a step towards it.
+# Relative gradient at which an ascent in the small space stops: in a first search; and later as a share of the
+# residual in the whole space, or of its tolerance.
 _ROUGH_ASCENT, _PRECISE = 1e-8, 0.01
 
 # A relative gradient below the first value that this many steps do not halve is considered round-off.

@@ -100,18 +100,16 @@ class KernelSpace(Space):
         """Return the norm of a vector as if all eigenvalues of K were equal, which saves a product."""
         return float(np.sqrt(self.square / self.size) * np.linalg.norm(b))
 
-    def orthonormal(self, B: np.ndarray, *others: Vectors) -> KernelVectors:
-        """Return an orthonormal basis of the part of B orthogonal to the others, by one product with K or a few."""
-        for other in others:
-            B = B - other.Q @ other.dot(B)
+    def orthonormal(self, B: np.ndarray, known: Vectors) -> KernelVectors:
+        """Return an orthonormal basis of the part of B orthogonal to known vectors, by a few products with K."""
+        B = B - known.Q @ known.dot(B)
         norms = None
         for _ in range(3):
             B = self._centred(B)  # K does not see a constant, which would grow with each step
             found = KernelVectors(B, *self.times(B))
             if norms is None:
                 norms = np.sqrt(np.maximum(np.einsum("ij,ij->j", found.Q, found.SQ), 0.0))
-            for other in others:
-                found = found.less(other)
+            found = found.less(known)
             G = found.dot(found.Q)
             C = whitening((G + G.T) / 2, norms, _NOTHING_NEW)
             is_little = bool((np.abs(C) * norms[:, None] > 1 / _LITTLE).any())

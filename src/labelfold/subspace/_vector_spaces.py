@@ -88,14 +88,9 @@ class Space(ABC):
         """Return the norm of a vector, or an estimate."""
         return float(np.linalg.norm(b))
 
-    def orthonormal(self, B: np.ndarray, *others: Vectors) -> Vectors:
-        """Return an orthonormal basis of the part of B orthogonal to the others, by one product with S."""
-        room = max(0, self.size - sum(other.n_vectors for other in others))
-        for other in others:
-            B = orthonormal(B, other.Q)
-        for other in others[:-1]:  # the others are orthogonal up to round-off
-            B = B - other.Q @ (other.Q.T @ B)
-        B = B[:, :room]
+    def orthonormal(self, B: np.ndarray, known: Vectors) -> Vectors:
+        """Return an orthonormal basis of the part of B orthogonal to known vectors, by one product with S."""
+        B = orthonormal(B, known.Q)[:, : max(0, self.size - known.n_vectors)]
         return Vectors(B, *self.times(B))
 
     def check(self, w: np.ndarray, z: np.ndarray) -> None:  # noqa: B027

@@ -59,7 +59,7 @@ class SearchVectors:
     none : Vectors
         No vectors, of the kind to store.
     capacity : int
-        Number of vectors for which memory is reserved. It is taken when they come, and more if there are more.
+        Number of vectors to reserve memory for; more is reserved when there are more.
 
     Attributes
     ----------

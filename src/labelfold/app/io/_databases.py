@@ -197,10 +197,10 @@ def refuse_table(where: Database, name: str) -> None:
 
     with _connected(where) as connection:
         if name in _tables_of(sa.inspect(connection)):
-            raise _there(where, name)
+            raise _table_exists(where, name)
 
 
-def _there(where: Database, name: str) -> FileProblem:
+def _table_exists(where: Database, name: str) -> FileProblem:
     return FileProblem(
         f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
     )
@@ -237,7 +237,7 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
             if _LOCKED.search(str(error)):
                 raise
             if _EXISTS.search(str(error)):  # another program was quicker
-                raise _there(where, name) from None
+                raise _table_exists(where, name) from None
             raise FileProblem(
                 f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
             ) from None

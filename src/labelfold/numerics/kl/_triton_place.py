@@ -38,7 +38,7 @@ _LEAST_SLOPE, _LEAST_BEND = tl.constexpr(1e-6), tl.constexpr(1e-12)
 _ASK, _NOTHING = tl.constexpr(4.0), tl.constexpr(1e-3)
 # By how much of a row's sum its divergence may seem to rise by round-off.
 _SLACK = 1e-6
-# How many components are stepped before the entries are.
+# Number of components that are updated before the slopes of the entries are.
 _AT_ONCE = 2
 # How many threads a row has, and how many a program, from short rows to long ones.
 _SIZES = ((8, 32), (32, 32), (128, 128))

@@ -166,6 +166,8 @@ def _free(K, low, high, s, error, flat):
         column = _solved(L, unit)
         for i in range(n_met):
             column -= columns[i] * columns[i, hit]
+        if not column[hit] > 0.0:  # by round-off; what has been moved is kept
+            break
         column *= left / np.sqrt(column[hit])
         ahead_free -= column * (ahead_free[hit] / column[hit])
         ones -= column * (ones[hit] / column[hit])

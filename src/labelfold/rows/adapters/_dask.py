@@ -125,7 +125,7 @@ class DaskRows(Rows):
                     return runs, self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
                 return [], self._tree(runs)
 
-            # Arrays of this process travel with the tasks, and may be large: the client has to pack them meanwhile.
+            # Arrays of this process are sent with the tasks and may be large: such tasks are submitted one by one.
             small = all(isinstance(source, Step) for _, source in columns)
             runs, reports = self._tasks.together(start) if small else start()
             kept = [self._tasks.kept(task) for task in runs]

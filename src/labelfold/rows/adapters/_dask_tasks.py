@@ -58,7 +58,7 @@ class Pickled(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The sums of some chunks; of row results shape and dtype, None if there are none, and if all are finite."""
+    """Sums of some chunks; shape and dtype of their row results, or None; whether all row results are finite."""
 
     sums: Accumulator
     about: tuple | None

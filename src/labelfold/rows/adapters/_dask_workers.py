@@ -117,15 +117,18 @@ class PlacedTasks(LazyTasks):
         """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
         distributed_wait(self.chunks)
         places = self.client.who_has(self.chunks)
+        copies = [places.get(chunk.key) or ("",) for chunk in self.chunks]
         held: dict[str, list[int]] = defaultdict(list)
-        for i, chunk in enumerate(self.chunks):
-            # Of several workers with a copy, that with the fewest chunks so far.
-            held[
-                min(places.get(chunk.key) or ("",), key=lambda name: (len(held.get(name, ())), name))
-            ].append(i)
+        load: dict[str, float] = defaultdict(float)
+        # Of several workers with a copy, that with the fewest rows so far; chunks with a choice come last.
+        for i in sorted(range(len(copies)), key=lambda i: len(copies[i])):
+            worker = min(copies[i], key=lambda name: (load[name], name))
+            held[worker].append(i)
+            load[worker] += sizes[i]
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         groups = []
         for worker, members in held.items():
+            members.sort()
             about = workers.get(worker, {})
             n_threads, memory = about.get("nthreads", 1), about.get("memory_limit") or np.inf
             least = sizes[members].sum() * row_bytes * n_threads / (_SHARE * memory)

@@ -186,7 +186,8 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
 def all_finite(values: Any) -> bool:
     """Return whether all values are finite."""
     if not isinstance(values, np.ndarray) or values.ndim == 0:
-        if getattr(values, "__dict__", {}).get(KNOWN_FINITE, "") == getattr(values, "name", None):
+        known = getattr(values, "__dict__", {}).get(KNOWN_FINITE)
+        if known is not None and known == values.name:
             return True
         return bool(np.isfinite(values).all())  # those of a Dask array are looked at by the workers
 
