@@ -328,7 +328,7 @@ def test_signs_as_classes_are_told_with_the_option(wine, capsys):
 
 
 def test_a_time_limit(wine, capsys):
-    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 4 -o r")
+    out, _ = run(capsys, "compare wine.csv -t kind --id name -m lda --repeats 2000 --time-limit 8 -o r")
     assert "stopped early by the time limit" in out
     assert len(pd.read_csv("r/results.csv")) < 2000 * 4 * 2
 

@@ -233,8 +233,8 @@ def test_a_first_answer_is_told(data):
 def test_the_time_limit_ends_everything(data):
     began = time.perf_counter()
     slow = scripted("slow", doing(lambda: time.sleep(0.1)))
-    found = compare(*data, [slow], repeats=50, progress=False, time_limit=2.0)
-    assert time.perf_counter() - began < 7
+    found = compare(*data, [slow], repeats=50, progress=False, time_limit=5.0)
+    assert time.perf_counter() - began < 10
     assert found.stopped == "time limit"
     assert 1 <= len(found.results) <= 10
     assert "by the time limit" in " ".join(found.details)
