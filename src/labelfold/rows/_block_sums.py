@@ -171,12 +171,8 @@ def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray
     Factors of more digits than A are multiplied with them, and the difference is rounded once.
     """
     A = np.require(A, requirements="W")
-    if np.result_type(left, right) == A.dtype:
-        add_product(A, left, -right)
-        return A
-    for start in range(0, len(A), 256):
-        here = slice(start, start + 256)
-        A[here] = A[here] - left[here] @ right
+    add = add_product if np.result_type(left, right) == A.dtype else _add_by_blocks
+    add(A, left, -right)
     return A
 
 
@@ -188,6 +184,10 @@ def add_product(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
         # BLAS takes the transposed arrays, which are in Fortran order.
         get_blas_funcs("gemm", (A,))(1.0, right.T, left.T, beta=1.0, c=A.T, overwrite_c=True)
         return
+    _add_by_blocks(A, left, right)
+
+
+def _add_by_blocks(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
     for start in range(0, len(A), 256):
         here = slice(start, start + 256)
         A[here] += left[here] @ right

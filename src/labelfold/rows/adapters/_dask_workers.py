@@ -82,7 +82,7 @@ class LazyTasks:
 
     def fetch(self, wanted: Sequence[Any]) -> list:
         """Return results of tasks."""
-        return LazyTasks.finish(self, [], wanted)[1]
+        return self.finish([], wanted)[1]
 
     def look(self) -> None:
         """Ask which workers there are."""
