@@ -28,13 +28,15 @@ class DivergenceNMF(NonnegativeParts):
     _parameter_constraints = {**NonnegativeParts._parameter_constraints, "corrected": ["boolean"]}
 
     def _place(self, rows: Rows) -> Any:
-        refuse_negative(rows, rows.sum(count_negative), estimator=type(self).__name__)
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
         # Rows in memory start elsewhere: for a few of them the fit would cost more than all the rest.
         needs_fit = rows.xp is not np and not rows.is_sparse
         fit = least_squares_fit(V) if needs_fit else np.empty((0, V.shape[1]))
-        return rows.map(_place, shared=(V, V.sum(axis=0), fit, root, _PLACE_TOL, _PLACE_ROUNDS))
+        shared = V, V.sum(axis=0), fit, root, _PLACE_TOL, _PLACE_ROUNDS
+        H, n_negative = rows.sweep(_place, shared=shared)
+        refuse_negative(rows, n_negative, estimator=type(self).__name__)
+        return H
 
     def _survey(self, rows: Rows) -> Margins:
         """Check that X can be factorised, and return its sums, in one pass."""
@@ -97,6 +99,9 @@ def gram_root(components: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _place(X: Block, V: Any, v: Any, fit: Any, root: Any, tol: float, rounds: int) -> Any:
+def _place(X: Block, V: Any, v: Any, fit: Any, root: Any, tol: float, rounds: int) -> tuple[Any, Any]:
+    n_negative = count_negative(X)
+    if n_negative:  # the rows will be refused, and might take long to place
+        tol, rounds = np.inf, 1
     H = kl_place(X, V, v, fit, tol, rounds)
-    return H @ root if root.shape[0] else H
+    return H @ root if root.shape[0] else H, n_negative

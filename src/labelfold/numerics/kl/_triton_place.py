@@ -158,7 +158,8 @@ def _place(
         best = tl.where(raised, best, loss)
         kept = _chosen(raised, kept, scaled, WIDTH)
         h = kept
-        if _any(raised | asked):
+        # Rows that seem to have settled go on until all rows of the program do: a look costs a third of a sweep.
+        if _any(raised) | ~_any(active & ~asked):
             q = _modelled(W, h, low, WIDTH)
             ratio = x / q
             worst, updated = mass * 0, ()
@@ -192,7 +193,7 @@ def _place(
             for i in tl.static_range(AT_ONCE):
                 ratio -= bent[i] * steps[i][None, :]
         h = _chosen(going, stepped, h, WIDTH)
-        times += going.to(tl.int32)
+        times += (going & ~asked).to(tl.int32)
         asked = going & (top <= 1 + _ASK * tol)
     first = here & (thread % GROUP == 0)
     for j in tl.static_range(WIDTH):
