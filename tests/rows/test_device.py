@@ -297,10 +297,13 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
         close(found, (X - center) @ V)
         assert (signs < 0).all()
         assert not (products.product(there[0], there[2], with_signs=True)[1] < 0).any()
-    apart = (there_too(center / 2), there_too(np.zeros(d)))
-    close(products.column_sums(there[0], apart), (X - center / 2).sum(axis=0), 1e-6)
+    half = (there_too(center / 2), there_too(np.zeros(d)))
+    close(products.column_sums(there[0], half), (X - center / 2).sum(axis=0), 1e-6)
     close(products.transposed(there[0], there[1]), X.T @ H, 1e-6)
     close(products.transposed(there[0], there[1], pair), (X - center).T @ H, 1e-6)
+    apart = torch.nn.functional.pad(there[0], (0, 2))[:, :d]  # rows with a gap between them
+    close(products.transposed(apart, there[1]), X.T @ H, 1e-6)
+    close(products.product(apart, there[2])[0], X @ V)
     if products.reads_once(d, k):
         P = weights * ((X - center) @ V)
         back, squares = products.normal(there[0], there[2], pair, there_too(weights[:, 0]))

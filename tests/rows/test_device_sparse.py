@@ -189,7 +189,7 @@ def rows_of_many_lengths(n_columns, dtype=np.float32):
     """Return rows of 1 to 3,000 entries, one empty, one that nothing makes, a V and its sums."""
     rng, d = np.random.default_rng(4), 4000
     X = np.zeros((400, d), dtype=dtype)
-    lengths = np.r_[3000, 1500, 900, 300, 0, 1, 2, rng.integers(1, 70, 393)]
+    lengths = np.r_[3000, 1500, 900, 300, 0, 1, 2, rng.integers(1, 130, 393)]
     for row, length in zip(X, lengths, strict=True):
         row[rng.choice(d, length, replace=False)] = rng.gamma(1.0, 1.0, length)
     V = rng.gamma(0.3, 1.0, (d, n_columns)).astype(dtype)

@@ -22,6 +22,9 @@ import triton.language as tl
 from labelfold.rows.loops._triton_loops import (
     COLUMNS,
     ROWS,
+    any_length,
+    in_units,
+    padded,
     parted_dot,
     parts,
     short,
@@ -63,14 +66,16 @@ def _modelled(h, high, low, part, column, d, K: tl.constexpr):
 @triton.jit
 def _downward(high, low, part, column, d):
     """Return V for some columns, in two parts, in the order in which products with ratios read it."""
-    return two_parts(high, low, part[None, :] * d + column[:, None], (column < d)[:, None])
+    return two_parts(high, low, part[None, :] * padded(d) + column[:, None], (column < padded(d))[:, None])
 
 
-@triton.jit
+@any_length
 def _ratio_rows(
-    X, H, last, high, low, high_t, low_t, divisor, out, n, d, k, stride, share, least, beta, brake, smallest,
-    UPDATE: tl.constexpr, AHEAD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, last, high, low, high_t, low_t, divisor, out, n, k, d, stride, share, least, beta, brake, smallest,
+    UPDATE: tl.constexpr, AHEAD: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     known = (row < n)[:, None] & (part < k)[None, :]
@@ -93,11 +98,12 @@ def _ratio_rows(
     tl.store(out + at, total, mask=known)
 
 
-@triton.jit
+@any_length
 def _ratio_sums(
-    X, H, V, sums, losses, n, d, k, stride, share, least, run,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, V, sums, losses, n, k, d, stride, share, least, run,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
     used = (column < d)[:, None] & (part < k)[None, :]
@@ -122,13 +128,14 @@ def _ratio_sums(
     tl.store(losses + at, tl.sum(loss, axis=1), mask=column < d)
 
 
-@triton.jit
+@any_length
 def _newton_system(
-    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, d, k, n_pairs, stride, wide,
+    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, k, n_pairs, d, stride, wide,
     share, least, INDEXED: tl.constexpr, BY_COMPONENT: tl.constexpr,
-    PAIRS: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    PAIRS: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
     """Programs (i, 0) write slopes, logarithms and diagonals of rows i, each (i, j) some other entries."""
+    d, stride = d * UNIT, stride * UNIT
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     pair = tl.program_id(1) * PAIRS + tl.arange(0, PAIRS)
     part = tl.arange(0, K)
@@ -164,8 +171,8 @@ def _newton_system(
         most = short(squares)
         own = tl.dot(w, most, own, input_precision="tf32")
         own = tl.dot(w, squares - most, own, input_precision="tf32")
-        at = pair[None, :].to(tl.int64) * d + column[:, None]
-        there = (column < d)[:, None] & (pair < n_pairs)[None, :]
+        at = pair[None, :].to(tl.int64) * padded(d) + column[:, None]
+        there = (column < padded(d))[:, None] & (pair < n_pairs)[None, :]
         curve = tl.dot(w, tl.load(pairs + at, mask=there, other=0.0), curve, input_precision="tf32")
         curve = tl.dot(w, tl.load(rest + at, mask=there, other=0.0), curve, input_precision="tf32")
     if tl.program_id(1) == 0:
@@ -200,12 +207,12 @@ def updated_rows(
 
 
 def _rows(X: Any, H: Any, last: Any, V: Any, divisor: Any, floor: Any, options: Any, *, update: bool) -> Any:
-    (n, d), k = X.shape, V.shape[1]
+    n, k, (lengths, unit) = X.shape[0], V.shape[1], in_units(X)
     H, last, sizes = H.contiguous(), last.contiguous(), tiles(k)
     out = torch.empty_like(H)
     _ratio_rows[(triton.cdiv(n, ROWS),)](
-        X, H, last, *_both_ways(V, sizes["K"]), divisor, out, n, d, k, X.stride(0), *floor, *options,
-        UPDATE=update, AHEAD=bool(options[0]), **sizes,
+        X, H, last, *_both_ways(V, sizes["K"]), divisor, out, n, k, *lengths, *floor, *options,
+        UPDATE=update, AHEAD=bool(options[0]), UNIT=unit, **sizes,
     )  # fmt: skip
     return out
 
@@ -218,12 +225,12 @@ def _both_ways(V: Any, K: int) -> list[Any]:
 
 def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any, Any]:
     """Return R'H and the divergence, in float64."""
-    (n, d), k = X.shape, V.shape[1]
+    (n, d), k, (lengths, unit) = X.shape, V.shape[1], in_units(X)
     n_runs = triton.cdiv(n, _RUN)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     losses = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
     _ratio_sums[(n_runs, triton.cdiv(d, COLUMNS))](
-        X, H.contiguous(), V.contiguous(), sums, losses, n, d, k, X.stride(0), *floor, _RUN, **tiles(k)
+        X, H.contiguous(), V.contiguous(), sums, losses, n, k, *lengths, *floor, _RUN, UNIT=unit, **tiles(k)
     )
     return torch.sum(sums, 0, dtype=torch.float64), torch.sum(losses, dtype=torch.float64)
 
@@ -231,7 +238,7 @@ def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any,
 class Pairs(NamedTuple):
     """Products of two different columns of V, in two parts of which the matrix units keep all, and their entries."""
 
-    high: Any  # (k (k - 1) / 2, d)
+    high: Any  # (k (k - 1) / 2, d), padded
     low: Any
     entry: Any  # (k (k - 1) / 2,)  in a lower triangle, a row after the other
 
@@ -257,9 +264,9 @@ def newton_system(
     ``index`` says which rows those are, None all; H is theirs. The matrices (k (k + 1) / 2, m) are lower triangles, a
     row after the other. With ``by_component`` R V is (k, m), and H (k, n) is that of all rows.
     """
-    (n, d), k, n_pairs = X.shape, V.shape[1], len(pairs.entry)
-    H, wide = H.contiguous(), n
-    n = n if index is None else len(index)
+    k, n_pairs, (lengths, unit) = V.shape[1], len(pairs.entry), in_units(X)
+    H, wide = H.contiguous(), X.shape[0]
+    n = wide if index is None else len(index)
     out = torch.empty((k, n) if by_component else (n, k), dtype=H.dtype, device=H.device)
     logs = torch.empty(n, dtype=H.dtype, device=H.device)
     Q = torch.empty((n_pairs + k, n), dtype=H.dtype, device=H.device)
@@ -267,7 +274,7 @@ def newton_system(
     width = min(_PAIRS, max(16, triton.next_power_of_2(n_pairs)))
     _newton_system[(triton.cdiv(n, _SYSTEM_ROWS), max(1, triton.cdiv(n_pairs, width)))](
         X, H if index is None else index, H, *_both_ways(V, sizes["K"]), *pairs, out, logs, Q,
-        n, d, k, n_pairs, X.stride(0), wide, *floor,
-        INDEXED=index is not None, BY_COMPONENT=by_component, PAIRS=width, **sizes,
+        n, k, n_pairs, *lengths, wide, *floor,
+        INDEXED=index is not None, BY_COMPONENT=by_component, PAIRS=width, UNIT=unit, **sizes,
     )  # fmt: skip
     return out, logs, Q

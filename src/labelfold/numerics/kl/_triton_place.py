@@ -40,8 +40,10 @@ _ASK, _NOTHING = tl.constexpr(4.0), tl.constexpr(1e-3)
 _SLACK = 1e-6
 # Number of components that are updated before the slopes of the entries are.
 _AT_ONCE = 2
-# How many threads a row has, and how many a program, from short rows to long ones.
-_SIZES = ((8, 32), (32, 32), (128, 128))
+# How many threads a row has, and how many a program, from short rows to long ones. Each takes seconds to compile: a
+# smaller share of the rows than this is placed with longer ones.
+_SIZES = ((4, 32), (8, 32), (16, 32), (32, 32), (128, 128))
+_WORTH = 1 / 8
 
 
 @triton.jit
@@ -227,7 +229,10 @@ def placed_rows(
     slots = _KEPT // triton.next_power_of_2(width)
     for group, threads in _SIZES:
         chosen = torch.nonzero((lengths > shorter) & (lengths <= slots * group))[:, 0]
-        shorter, n = slots * group, chosen.shape[0]
+        n, is_last = chosen.shape[0], longest <= slots * group or (group, threads) == _SIZES[-1]
+        if n < _WORTH * m and not is_last:
+            continue
+        shorter = slots * group
         if n:
             _place[(triton.cdiv(n * group, threads),)](
                 entries.values, entries.index, entries.ends, chosen, narrow, v, H, sweeps, n, k, V.shape[0],
@@ -235,6 +240,6 @@ def placed_rows(
                 WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, AT_ONCE=_AT_ONCE,
                 num_warps=threads // 32,
             )  # fmt: skip
-        if longest <= shorter:
+        if is_last:
             break
     return H, sweeps

@@ -14,6 +14,7 @@ A centre, in two parts, is subtracted from the rows as they are read.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -28,6 +29,12 @@ _SUM_ROWS, _SUM_COLUMNS = 16, 128
 # A tile of few columns takes one warp, which waits for no other.
 _NORMAL, _ONE_WARP = {"ROWS": 32, "num_warps": 1}, 32
 _WARPS, _STAGES = 4, 3
+# A loop is compiled for rows of a length that this many numbers divide, or half as many, or one: it then knows how
+# many it may read at once.
+_UNIT = tl.constexpr(4)
+
+# One compiled loop serves all lengths of rows that have the same unit.
+any_length = triton.jit(do_not_specialize=["d", "stride"])
 
 
 @triton.jit
@@ -48,6 +55,12 @@ def turned_tile(X, row, column, n, d, stride):
 def two_parts(high, low, at, used):
     """Return a matrix in two parts, with 0 outside."""
     return tl.load(high + at, mask=used, other=0.0), tl.load(low + at, mask=used, other=0.0)
+
+
+@triton.jit
+def padded(d):
+    """Return the length of the rows of `parts`, which several numbers at once are read of."""
+    return tl.cdiv(d, _UNIT) * _UNIT
 
 
 @triton.jit
@@ -75,12 +88,13 @@ def parted_dot(a, high, low):
     return tl.dot(own, high, total, input_precision="tf32")
 
 
-@triton.jit
+@any_length
 def _product(
-    X, high, low, center, rest, out, signs, n, d, k, stride,
+    X, high, low, center, rest, out, signs, n, k, d, stride,
     SHIFTED: tl.constexpr, SIGNS: tl.constexpr, BY_COMPONENT: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     part = tl.arange(0, K)
     total = tl.zeros((ROWS, K), tl.float32)
@@ -97,7 +111,7 @@ def _product(
                 tl.minimum(x, 0.0), tl.full((COLUMNS, K), 1.0, tl.float32), below, input_precision="tf32"
             )
         m, rounded_off = two_parts(
-            high, low, part[None, :] * d + column[:, None], (column < d)[:, None]
+            high, low, part[None, :] * padded(d) + column[:, None], (column < padded(d))[:, None]
         )  # fmt: skip
         total += parted_dot(x, m, rounded_off)
     known = (row < n)[:, None] & (part < k)[None, :]
@@ -109,11 +123,12 @@ def _product(
         tl.store(signs + tl.program_id(0), tl.min(tl.min(below, axis=1), axis=0))
 
 
-@triton.jit
+@any_length
 def _transposed(
-    X, H, center, rest, sums, n, d, k, stride, run,
-    SHIFTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, center, rest, sums, n, k, d, stride, run,
+    SHIFTED: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
     if SHIFTED:
@@ -132,15 +147,17 @@ def _transposed(
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=(column < d)[:, None] & (part < k)[None, :])
 
 
-@triton.jit
+@any_length
 def _normal(
-    X, high, low, center, rest, weights, sums, squares, n, d, k, stride, run,
+    X, high, low, center, rest, weights, sums, squares, n, k, d, stride, run,
     SHIFTED: tl.constexpr, WEIGHTED: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     column = tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
-    m, rounded_off = two_parts(high, low, part[:, None] * d + column[None, :], (column < d)[None, :])
+    wide = padded(d)
+    m, rounded_off = two_parts(high, low, part[:, None] * wide + column[None, :], (column < wide)[None, :])
     if SHIFTED:
         middle = tl.load(center + column, mask=column < d, other=0.0)[:, None]
         remainder = tl.load(rest + column, mask=column < d, other=0.0)[:, None]
@@ -167,11 +184,12 @@ def _normal(
     tl.store(squares + at, square, mask=(part < k)[:, None] & (part < k)[None, :])
 
 
-@triton.jit
+@any_length
 def _column_sums(
     X, center, rest, sums, n, d, stride, run,
-    SHIFTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    SHIFTED: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
+    d, stride = d * UNIT, stride * UNIT
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     program = tl.program_id(0).to(tl.int64)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
@@ -204,20 +222,20 @@ def product(
 
     ``center`` is a pair of vectors whose sum is subtracted. ``by_component`` stores the product by columns.
     """
-    (n, d), k = X.shape, M.shape[1]
-    sizes = tiles(k)
+    n, k = X.shape[0], M.shape[1]
+    sizes, (lengths, unit) = tiles(k), in_units(X)
     out = torch.empty((k, n) if by_component else (n, k), dtype=X.dtype, device=X.device)
     signs = torch.empty(triton.cdiv(n, ROWS), dtype=X.dtype, device=X.device) if with_signs else None
     _product[(triton.cdiv(n, ROWS),)](
-        X, *parts(M.T, sizes["K"]), *_pair(center, X), out, out if signs is None else signs, n, d, k, X.stride(0),
-        SHIFTED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, **sizes,
+        X, *parts(M.T, sizes["K"]), *_pair(center, X), out, out if signs is None else signs, n, k, *lengths,
+        SHIFTED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, UNIT=unit, **sizes,
     )  # fmt: skip
     return out.T if by_component else out, signs
 
 
 def transposed(X: Any, H: Any, center: Any = None) -> Any:
     """Return (X - center)'H in float64: sums over short runs of rows are in float32."""
-    (n, d), k = X.shape, H.shape[1]
+    (n, d), k, (lengths, unit) = X.shape, H.shape[1], in_units(X)
     n_runs, sizes = triton.cdiv(n, RUN), _sum_tiles(d, k)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     _transposed[(n_runs, triton.cdiv(d, sizes["COLUMNS"]))](
@@ -226,11 +244,11 @@ def transposed(X: Any, H: Any, center: Any = None) -> Any:
         *_pair(center, X),
         sums,
         n,
-        d,
         k,
-        X.stride(0),
+        *lengths,
         RUN,
         SHIFTED=center is not None,
+        UNIT=unit,
         **sizes,
     )
     return torch.sum(sums, 0, dtype=torch.float64)
@@ -238,26 +256,26 @@ def transposed(X: Any, H: Any, center: Any = None) -> Any:
 
 def normal(X: Any, M: Any, center: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """Return X'H and H'H of H = diag(weights) X M in float64, where X is less a centre; H is not stored."""
-    (n, d), k = X.shape, M.shape[1]
+    (n, d), k, (lengths, unit) = X.shape, M.shape[1], in_units(X)
     n_runs, sizes = triton.cdiv(n, RUN), _sum_tiles(d, k)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     squares = torch.empty((n_runs, k, k), dtype=X.dtype, device=X.device)
     sizes |= _NORMAL
     _normal[(n_runs,)](
         X, *parts(M.T, sizes["K"]), *_pair(center, X), X if weights is None else weights.contiguous(),
-        sums, squares, n, d, k, X.stride(0), RUN,
-        SHIFTED=center is not None, WEIGHTED=weights is not None, **sizes,
+        sums, squares, n, k, *lengths, RUN,
+        SHIFTED=center is not None, WEIGHTED=weights is not None, UNIT=unit, **sizes,
     )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64), torch.sum(squares, 0, dtype=torch.float64)
 
 
 def column_sums(X: Any, center: Any = None) -> Any:
     """Return the sum of the rows of X - center in float64."""
-    (n, d), n_runs = X.shape, triton.cdiv(X.shape[0], RUN)
+    (n, d), n_runs, (lengths, unit) = X.shape, triton.cdiv(X.shape[0], RUN), in_units(X)
     sums = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
     _column_sums[(n_runs, triton.cdiv(d, COLUMNS))](
-        X, *_pair(center, X), sums, n, d, X.stride(0), RUN,
-        SHIFTED=center is not None, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=_WARPS, num_stages=_STAGES,
+        X, *_pair(center, X), sums, n, *lengths, RUN,
+        SHIFTED=center is not None, UNIT=unit, ROWS=ROWS, COLUMNS=COLUMNS, num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64)
 
@@ -268,10 +286,19 @@ def _pair(center: Any, X: Any) -> tuple[Any, Any]:
 
 
 def parts(A: Any, size: int) -> tuple[Any, Any]:
-    """Return two tensors whose sum is A, with rows of 0 up to ``size``; of the first the matrix units keep all."""
-    A = torch.nn.functional.pad(A, (0, 0, 0, size - A.shape[0])).contiguous()
+    """Return two tensors whose sum is A, with rows of 0 up to ``size``; of the first the matrix units keep all.
+
+    Rows end with zeros too, so that each begins where several numbers can be read at once.
+    """
+    A = torch.nn.functional.pad(A, (0, -A.shape[1] % _UNIT.value, 0, size - A.shape[0])).contiguous()
     high = (((A.view(torch.int32) + 4096) >> 13) << 13).view(torch.float32)
     return high, A - high
+
+
+def in_units(X: Any) -> tuple[tuple[int, int], int]:
+    """Return the length and the distance of the rows of X, as the loops take them: divided by their unit."""
+    unit = math.gcd(X.shape[1], X.stride(0), _UNIT.value)
+    return (X.shape[1] // unit, X.stride(0) // unit), unit
 
 
 def tiles(k: int) -> dict[str, Any]:
