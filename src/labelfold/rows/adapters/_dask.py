@@ -129,7 +129,7 @@ class DaskRows(Rows):
             small = all(isinstance(source, Step) for _, source in columns)
             runs, reports = self._tasks.together(start) if small else start()
             kept = [self._tasks.kept(task) for task in runs]
-            self._tasks.look()  # while the tasks run
+            self._tasks.refresh_workers()  # while the tasks run
             parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
             return Kept(ref(self), parts, step), merge_reports(found)

@@ -88,7 +88,7 @@ class LazyTasks:
         """Return results of tasks."""
         return self.finish([], wanted)[1]
 
-    def look(self) -> None:
+    def refresh_workers(self) -> None:
         """Ask which workers there are."""
 
     def parts(self, a: Any) -> list:
@@ -194,7 +194,7 @@ class PlacedTasks(LazyTasks):
 
         return self.together(start)
 
-    def look(self) -> None:
+    def refresh_workers(self) -> None:
         """Ask which workers there are."""
         self.threads = self.client.nthreads()
 
@@ -372,7 +372,7 @@ def steadily(
                 ) from error
         time.sleep(0.1 * 2**attempt)
         tasks.check()
-        tasks.look()
+        tasks.refresh_workers()
         done: dict = {}
         for state in states:
             state.restore(tasks, groups, done)
