@@ -205,8 +205,8 @@ class DaskRows(Rows):
         """Return results of tasks as a Dask array with the chunks of the rows.
 
         With ``split`` each chunk becomes the result of a task at once, on the worker that has it, if the rows are in
-        the workers' memory. The array is then one that is persisted. Dask would run such tasks on any worker, and copy
-        all parts of a group there. Row state needs no chunks.
+        the workers' memory: a persisted array. Dask would run such tasks on any worker, and copy all parts of a group
+        there. Row state needs no chunks.
         """
         if report.about is None:
             return None
