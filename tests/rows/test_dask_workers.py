@@ -84,6 +84,18 @@ def test_a_pass_is_one_task_for_each_worker(client):
     np.testing.assert_allclose(rows.mean(), rows.X.mean(axis=0).compute())
 
 
+def test_results_are_on_the_workers_of_their_rows(client):
+    """Left to Dask, a task for each chunk runs on any worker, and row results of all its chunks are copied there."""
+    X = persisted(client)
+    y = (X[:, 0] > X[:, 1]).compute().astype(int)
+    Z = client.persist(LDA().fit(X, y).transform(X))
+    distributed.wait(Z)
+    places = client.who_has([*distributed.futures_of(X), *distributed.futures_of(Z)])
+    for i in range(12):
+        assert places[(Z.name, i, 0)] == places[(X.name, i, 0)]
+    assert as_rows(Z).resident
+
+
 def test_copies_of_chunks_are_used_evenly(client):
     first, second = sorted(client.scheduler_info()["workers"])
     parts = client.scatter([np.full((50, 3), float(i)) for i in range(16)], workers=[first], hash=False)
@@ -246,11 +258,13 @@ def hide():
 
 
 def test_a_worker_without_labelfold(processes):
+    processes.restart()  # each worker is asked once
     with processes.as_current():
         X = persisted(processes, 120)
         one = min(processes.nthreads())
         processes.run(hide, workers=[one])
-        with pytest.raises(
-            RuntimeError, match=f"worker {one} cannot import labelfold .*; install labelfold there"
-        ):
-            LDA().fit(X, np.arange(120) % 2)
+        for _ in range(2):
+            with pytest.raises(
+                RuntimeError, match=f"worker {one} cannot import labelfold .*; install labelfold there"
+            ):
+                LDA().fit(X, np.arange(120) % 2)

@@ -104,7 +104,7 @@ class DaskRows(Rows):
 
         kept, report = self._computed(begin, aligned, only_sums)
         self._checked = True
-        return self._assemble(kept, report), report.sums.finish()
+        return self._assemble(kept, report, split=not chained), report.sums.finish()
 
     def _computed(
         self, begin: Callable[[DaskRows], Make], aligned: tuple, only_sums: bool = False
@@ -129,7 +129,7 @@ class DaskRows(Rows):
             small = all(isinstance(source, Step) for _, source in columns)
             runs, reports = self._tasks.together(start) if small else start()
             kept = [self._tasks.kept(task) for task in runs]
-            self._tasks.look()  # while the tasks run
+            self._tasks.refresh_workers()  # while the tasks run
             parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
             return Kept(ref(self), parts, step), merge_reports(found)
@@ -201,21 +201,31 @@ class DaskRows(Rows):
         adopted.copy(self._tasks)
         return adopted
 
-    def _assemble(self, kept: Kept, report: Report) -> Any:
-        """Return results of tasks as a Dask array with the chunks of the rows."""
+    def _assemble(self, kept: Kept, report: Report, split: bool = False) -> Any:
+        """Return results of tasks as a Dask array with the chunks of the rows.
+
+        With ``split`` each chunk becomes the result of a task at once, on the worker that has it, if the rows are in
+        the workers' memory: a persisted array. Dask would run such tasks on any worker, and copy all parts of a group
+        there. Row state needs no chunks.
+        """
         if report.about is None:
             return None
         (shape, dtype), name = report.about, f"labelfold-{uuid.uuid4().hex}"
-        parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
         zeros = (0,) * len(shape)
-        graph = {
-            (name, i, *zeros): (part_of, part.key, j)
-            for part, group in zip(parts, self._groups, strict=True)
-            for j, i in enumerate(group.members)
-        }
+        keys = [[(name, i, *zeros) for i in group.members] for group in self._groups]
+        graph: Any
+        if split and isinstance(self._tasks, PlacedTasks):
+            graph = self._tasks.split(kept.parts, keys, self._groups)
+        else:
+            parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
+            tasks = {
+                key: (part_of, part.key, j)
+                for part, own in zip(parts, keys, strict=True)
+                for j, key in enumerate(own)
+            }
+            graph = HighLevelGraph.from_collections(name, tasks, dependencies=parts)
         chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
-        layers = HighLevelGraph.from_collections(name, graph, dependencies=parts)
-        made = da.Array(layers, name, chunks, dtype=dtype)
+        made = da.Array(graph, name, chunks, dtype=dtype)
         made.__dict__[_KEPT] = kept
         if report.finite:
             made.__dict__[KNOWN_FINITE] = name
@@ -236,11 +246,11 @@ class DaskRows(Rows):
         """Return k equal columns, created on the workers."""
         return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
 
-    def _mapped(self, functions: Sequence[Callable], *aligned: Any) -> Any:
+    def _mapped(self, functions: Sequence[Callable], *aligned: Any, split: bool = False) -> Any:
         def begin(rows: DaskRows) -> Make:
             return lambda g, columns: rows._submit(make_group, g, functions[g], rows._spans(g), *columns)
 
-        return self._assemble(*self._computed(begin, aligned))
+        return self._assemble(*self._computed(begin, aligned), split)
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
@@ -261,7 +271,7 @@ class DaskRows(Rows):
             partial(replaced, f=f, index=index[here], values=None if values is None else values[here])
             for here in self._shares(index)
         ]
-        found = self._mapped(own, h)
+        found = self._mapped(own, h, split=True)
         del found.__dict__[_KEPT]  # it would keep the row state that it was made of
         return found
 

@@ -9,12 +9,13 @@ from concurrent.futures import CancelledError
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import dask
 import numpy as np
 from dask.delayed import Delayed
 
-from labelfold.rows.adapters._dask_tasks import Pickled, Shared, parts_of, same
+from labelfold.rows.adapters._dask_tasks import Pickled, Shared, part_of, parts_of, same
 
 Found = TypeVar("Found")
 _ATTEMPTS = 6
@@ -24,6 +25,9 @@ COPY_EVERY = 8
 _SHARE = 0.4
 # Values of up to so many bytes for all tasks of a pass travel with the tasks.
 _WITH_TASKS = 1 << 20
+
+# For each client its workers that can import labelfold.
+_ASKED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 class Group(NamedTuple):
@@ -84,7 +88,7 @@ class LazyTasks:
         """Return results of tasks."""
         return self.finish([], wanted)[1]
 
-    def look(self) -> None:
+    def refresh_workers(self) -> None:
         """Ask which workers there are."""
 
     def parts(self, a: Any) -> list:
@@ -149,8 +153,7 @@ class PlacedTasks(LazyTasks):
 
     def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
         """Start a task on a worker; on another one if this has gone."""
-        options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-        return self.client.submit(f, *args, pure=False, **options)
+        return self.client.submit(f, *args, **_at(worker))
 
     def together(self, start: Callable[[], Found]) -> Found:
         """Return ``start()``, whose tasks travel in one message: the client waits 10 ms before it sends another."""
@@ -177,7 +180,21 @@ class PlacedTasks(LazyTasks):
         """Return results of tasks."""
         return self.client.gather(list(wanted))
 
-    def look(self) -> None:
+    def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
+        """Return the parts of each group as futures with the given keys, on the workers of the groups."""
+
+        def start() -> dict[tuple, Any]:
+            return {
+                future.key: future
+                for part, own, group in zip(parts, keys, groups, strict=True)
+                for future in self.client.map(
+                    part_of, [part] * len(own), range(len(own)), key=own, **_at(group.worker)
+                )
+            }
+
+        return self.together(start)
+
+    def refresh_workers(self) -> None:
         """Ask which workers there are."""
         self.threads = self.client.nthreads()
 
@@ -198,6 +215,12 @@ class PlacedTasks(LazyTasks):
             groups[g] = Group(groups[g].members, worker)
             for i in groups[g].members:
                 self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+
+
+def _at(worker: str | None) -> dict[str, Any]:
+    """Return the options of a task that is run on a worker, or on another one if this has gone."""
+    options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+    return {"pure": False, **options}
 
 
 def tasks_for(X: Any) -> LazyTasks:
@@ -224,8 +247,10 @@ def _futures(X: Any) -> list | None:
 
 
 def _check_workers(client: Any) -> None:
-    """Raise an error if a worker cannot import labelfold."""
-    found = client.run(import_module, "labelfold", on_error="return")
+    """Raise an error if a worker cannot import labelfold; each is asked once."""
+    asked = _ASKED.setdefault(client, set())
+    new = [worker for worker in client.nthreads() if worker not in asked]
+    found = client.run(import_module, "labelfold", workers=new, on_error="return") if new else {}
     without = [worker for worker, value in found.items() if isinstance(value, ImportError)]
     if without:
         raise RuntimeError(
@@ -233,6 +258,7 @@ def _check_workers(client: Any) -> None:
             f"labelfold ({found[without[0]]}), where every worker is expected to; install labelfold there, in the "
             "version of this process, or send it as a zip file by client.upload_file"
         )
+    asked.update(found)
 
 
 class Step:
@@ -346,7 +372,7 @@ def steadily(
                 ) from error
         time.sleep(0.1 * 2**attempt)
         tasks.check()
-        tasks.look()
+        tasks.refresh_workers()
         done: dict = {}
         for state in states:
             state.restore(tasks, groups, done)
