@@ -95,14 +95,14 @@ def add_rows(typing_context, q, out, M, indices, first, m, k, fresh):
     def generate(context, builder, signature, arguments):
         vectors = _Vectors(context, builder, M.dtype, k.literal_value)
         factors, row, matrix, columns = map(vectors.start, signature.args[:4], arguments[:4])
-        targets = vectors.parts(row)
+        targets = vectors.parts(row, overlap=True)
         sums = [cgutils.alloca_once(builder, kind) for kind, _ in targets]
         for place, (kind, p) in zip(sums, targets, strict=True):
             builder.store(kind(None) if fresh.literal_value else vectors.load(p, kind), place)
         vectors.fetch(row, to_write=True)
         with vectors.each_row(matrix, columns, indices, arguments[3:6]) as (number, source):
             value = vectors.entry(factors, q.dtype, number)
-            for place, (kind, p) in zip(sums, vectors.parts(source), strict=True):
+            for place, (kind, p) in zip(sums, vectors.parts(source, overlap=True), strict=True):
                 product = builder.fmul(vectors.spread(value, kind), vectors.load(p, kind), flags=_FLAGS)
                 builder.store(builder.fadd(builder.load(place, typ=kind), product, flags=_FLAGS), place)
         for place, (kind, p) in zip(sums, targets, strict=True):
@@ -121,12 +121,17 @@ def add_to_rows(typing_context, q, h, out, indices, first, m, k):
     def generate(context, builder, signature, arguments):
         vectors = _Vectors(context, builder, out.dtype, k.literal_value)
         factors, row, matrix, columns = map(vectors.start, signature.args[:4], arguments[:4])
-        held = [vectors.load(p, kind) for kind, p in vectors.parts(row)]
+        held = [vectors.load(p, kind) for kind, p in vectors.parts(row, overlap=True)]
+        # Callers go from row to row, and the row after the next is not in the cache yet.
+        vectors.fetch(vectors.at(row, ir.IntType(64)(2 * vectors.width)))
         with vectors.each_row(matrix, columns, indices, arguments[3:6]) as (number, target):
             value = vectors.entry(factors, q.dtype, number)
-            for a, (kind, p) in zip(held, vectors.parts(target), strict=True):
+            sums = []  # all are read before the first is written, since they overlap
+            for a, (kind, p) in zip(held, vectors.parts(target, overlap=True), strict=True):
                 product = builder.fmul(vectors.spread(value, kind), a, flags=_FLAGS)
-                vectors.store(builder.fadd(vectors.load(p, kind), product, flags=_FLAGS), p)
+                sums.append((builder.fadd(vectors.load(p, kind), product, flags=_FLAGS), p))
+            for part, p in sums:
+                vectors.store(part, p)
         return context.get_dummy_value()
 
     return types.void(q, h, out, indices, types.intp, types.intp, k), generate
@@ -209,13 +214,22 @@ class _Vectors:
             # To be used again soon, data rather than code.
             self.builder.call(fetch, [place, number(int(to_write)), number(3), number(1)])
 
-    def parts(self, row: Any) -> list[tuple[Any, Any]]:
-        """Return the vectors of a row: the type and the address of each."""
-        lanes = VECTOR_BYTES // self.item
-        return [
-            (ir.VectorType(self.number, min(lanes, self.width - first)), self.at(row, ir.IntType(64)(first)))
-            for first in range(0, self.width, lanes)
-        ]
+    def parts(self, row: Any, *, overlap: bool = False) -> list[tuple[Any, Any]]:
+        """Return the vectors of a row: the type and the address of each.
+
+        With ``overlap`` the last may begin within the one before, so that all have a length that registers have.
+        """
+        found, first = [], 0
+        while first < self.width:
+            left = self.width - first
+            lanes = min(left, VECTOR_BYTES // self.item)
+            power = 1 << (lanes - 1).bit_length()
+            if overlap and power > lanes:
+                power = power if power <= self.width else power // 2
+                lanes, first = power, min(first, self.width - power)
+            found.append((ir.VectorType(self.number, lanes), self.at(row, ir.IntType(64)(first))))
+            first += lanes
+        return found
 
     def load(self, place: Any, kind: Any) -> Any:
         """Return the vector at an address."""
