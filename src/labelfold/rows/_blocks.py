@@ -209,7 +209,6 @@ class CSRBlock(Block):
     """Rows in compressed sparse form: views of the arrays of all rows, and of `column_copy` a copy."""
 
     is_sparse = True
-
     # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
     transpose: tuple[Callable[[], tuple], int] | None = None
 
