@@ -15,7 +15,7 @@ from labelfold.rows import Block, Rows
 from labelfold.rows import _threads as threads
 
 # Bounds of d q^2, for blocks of q columns, between which BLAS has too little to compute between passes to gain from a
-# second thread, which would then be busy waiting for 25 ms of the next pass.
+# second thread, which would then be busy waiting at the start of the next pass.
 _ONE_THREAD = 1e6, 3e7
 
 
