@@ -511,7 +511,34 @@ def test_narrow_and_single_blocks(rng):
         np.testing.assert_allclose(single.outer(np.eye(9)), A @ A.T, atol=1e-4)
 
 
-@pytest.mark.parametrize("k", [1, 4, 5, 16, 39, 40, 128, 130])
+def test_transposed_products_use_the_copy_by_columns(rng, compiled_kernels, monkeypatch):
+    """The copy that X X'P leaves serves X'H as well."""
+    X = random_csr(rng, np.float64, np.int32)
+    H = rng.standard_normal((X.shape[0], 3))
+    block = as_rows(X).whole()
+    gathers, scatters = counted(monkeypatch, "csr_product"), counted(monkeypatch, "csr_scatter")
+    before = total(block.t(H))
+    assert (len(gathers), len(scatters)) == (0, 1)
+    block.outer(H)
+    after = total(block.t(H))
+    assert (len(gathers), len(scatters)) == (1, 1)
+    np.testing.assert_allclose(before, X.T @ H, atol=1e-12)
+    np.testing.assert_allclose(after, X.T @ H, atol=1e-12)
+
+
+def test_many_small_blocks_run_the_kernels(rng, monkeypatch):
+    """The size of the pass decides, not that of a block."""
+    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 16)
+    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_ROWS", 64)
+    X = sparse.random_array((4000, 500), density=0.1, format="csr", rng=rng)
+    gathers, rows = counted(monkeypatch, "csr_product"), as_rows(X)
+    M = rng.standard_normal((500, 20))
+    np.testing.assert_allclose(Centered(rows, np.zeros(500)) @ M, X @ M, atol=1e-12)
+    assert len(gathers) == len(rows.cuts()) - 1 > 10
+    assert X.nnz * 20 / len(gathers) < 1e6
+
+
+@pytest.mark.parametrize("k", [1, 3, 4, 5, 7, 15, 16, 39, 40, 128, 130])
 def test_products_of_every_width(k, rng):
     """Kernels are compiled for some widths and general for others."""
     from labelfold.rows.loops import _sparse_products as sparse_products

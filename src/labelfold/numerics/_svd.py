@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from labelfold._warn import warn_user
 from labelfold.numerics._eigen import ROUND_OFF, largest_eigenvectors, signed
 from labelfold.rows import Block, Rows
+from labelfold.rows import _threads as threads
+
+# Bounds of d q^2, for blocks of q columns, between which BLAS has too little to compute between passes to gain from a
+# second thread, which would then be busy waiting at the start of the next pass.
+_ONE_THREAD = 1e6, 3e7
 
 
 class SVD(NamedTuple):
@@ -114,9 +120,11 @@ def randomized_svd(
     def gram(P: np.ndarray) -> np.ndarray:
         return rows.sum(_normal, shared=(P,))
 
-    theta, V, _, residual, n_iter, converged = largest_eigenvectors(
-        gram, Q, k, tol=tol, eps=eps, max_iter=max_iter
-    )
+    few = threads.single_blas() if _ONE_THREAD[0] < d * Q.shape[1] ** 2 < _ONE_THREAD[1] else nullcontext()
+    with few:
+        theta, V, _, residual, n_iter, converged = largest_eigenvectors(
+            gram, Q, k, tol=tol, eps=eps, max_iter=max_iter
+        )
     s = np.sqrt(np.maximum(theta, 0.0))
     if theta[k - 1] < eps ** (1 / 3) * theta[0]:
         s, V = _mend(rows, s, V, eps)

@@ -10,7 +10,7 @@ from scipy.linalg import get_blas_funcs, lapack
 from labelfold.rows._gram_update import add_gram
 from labelfold.rows._sums import Term
 
-# Below this many multiplications SciPy's product is used, because compiling a loop would take longer.
+# Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
 # Columns that LAPACK factors at a time.
 _PANEL = 64
@@ -64,7 +64,7 @@ class CSRTransposed(Term):
     def add(self, total: np.ndarray | None) -> np.ndarray:
         """Add the block's sum."""
         block, H = self.block, self.H
-        if is_small(block.data.size * H.shape[1]):
+        if is_small(block.n_values * H.shape[1]):
             product = block.raw.T @ H
             if total is None:
                 return product
@@ -72,8 +72,8 @@ class CSRTransposed(Term):
             return total
         from labelfold.rows.loops import _sparse_products as sparse_products
 
-        if total is None and "columns" in vars(block):  # a copy that was made before
-            columns = block.columns
+        if total is None and "column_copy" in vars(block):  # it was made before
+            columns = block.column_copy
             return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
         if total is None:
             total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)

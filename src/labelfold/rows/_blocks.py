@@ -141,9 +141,7 @@ class DenseBlock(Block):
     """Rows held in a NumPy array."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self.X = X
-        self.shape = X.shape
-        self.dtype = X.dtype
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
 
     @property
     def raw(self) -> np.ndarray:
@@ -208,24 +206,26 @@ class DenseBlock(Block):
 
 
 class CSRBlock(Block):
-    """Rows in compressed sparse form: views of the arrays of all rows, and of `columns` a copy."""
+    """Rows in compressed sparse form: views of the arrays of all rows, and of `column_copy` a copy."""
 
     is_sparse = True
-
     # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
     transpose: tuple[Callable[[], tuple], int] | None = None
 
-    def __init__(self, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> None:
+    def __init__(self, data: Any, indices: Any, indptr: Any, n_columns: int, n_values: int = 0) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
-        self.shape = (len(indptr) - 1, n_columns)
-        self.dtype = data.dtype
+        self.shape, self.dtype = (len(indptr) - 1, n_columns), data.dtype
+        self.n_values = n_values or data.size  # of all blocks of a pass: compiled loops pay if there are many
 
     @classmethod
     def of(cls, X: Any, start: int, stop: int, dtype: Any) -> CSRBlock:
         """Return rows ``start`` to ``stop`` of a CSR matrix or array."""
         indptr = X.indptr[start : stop + 1]
-        part = slice(indptr[0], indptr[-1])
-        return cls(X.data[part].astype(dtype, copy=False), X.indices[part], indptr - indptr[0], X.shape[1])
+        a, b = indptr[0], indptr[-1]
+        return cls(X.data[a:b].astype(dtype, copy=False), X.indices[a:b], indptr - a, X.shape[1], X.nnz)
+
+    def _with(self, data: np.ndarray) -> CSRBlock:
+        return CSRBlock(data, self.indices, self.indptr, self.shape[1], self.n_values)
 
     @property
     def raw(self) -> sparse.csr_array:
@@ -236,7 +236,7 @@ class CSRBlock(Block):
         M = np.asarray(M, dtype=self.dtype)
         if M.ndim == 1:
             return (self @ M[:, None])[:, 0]
-        if is_small(self.data.size * M.shape[1]):
+        if is_small(self.n_values * M.shape[1]):
             return self.raw @ M
         from labelfold.rows.loops import _sparse_products as sparse_products
 
@@ -276,20 +276,20 @@ class CSRBlock(Block):
 
         if P is None:
             return mirror(sparse_products.csr_outer(self.raw))
-        return sparse_products.outer_product(self.columns, np.asarray(P, dtype=self.dtype))
+        return sparse_products.outer_product(self.column_copy, np.asarray(P, dtype=self.dtype))
 
     @cached_property
-    def columns(self) -> sparse.csr_array:
+    def column_copy(self) -> sparse.csr_array:
         """The columns as rows of a copy, for repeated products with X X'."""
         return self.raw.T.tocsr()
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
-        return CSRBlock(self.data.astype(np.float64, copy=False), self.indices, self.indptr, self.shape[1])
+        return self._with(self.data.astype(np.float64, copy=False))
 
     def single(self) -> CSRBlock:
         """Return the rows in float32."""
-        return CSRBlock(self.data.astype(np.float32, copy=False), self.indices, self.indptr, self.shape[1])
+        return self._with(self.data.astype(np.float32, copy=False))
 
     def occupied(self) -> np.ndarray:
         """Return a mask of the columns with an entry."""
@@ -299,12 +299,12 @@ class CSRBlock(Block):
         """Return the block without empty columns, or only the columns where ``keep`` is true."""
         keep = self.occupied() if keep is None else keep
         place = (np.cumsum(keep) - 1).astype(self.indices.dtype)
-        return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()))
+        return CSRBlock(self.data, place[self.indices], self.indptr, int(keep.sum()), self.n_values)
 
     def scale(self, weights: np.ndarray) -> CSRBlock:
         """Return the weighted rows; zeros stay zeros."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
-        return CSRBlock(self.data * weights, self.indices, self.indptr, self.shape[1])
+        return self._with(self.data * weights)
 
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array."""

@@ -17,9 +17,9 @@ from labelfold.numerics.kl._ratios import floor
 from labelfold.rows import _threads as threads
 from labelfold.rows.loops._vectors import (
     _compile,
-    add_multiple,
     add_plain_rows,
     add_rows,
+    add_to_rows,
     plain_products,
     row_products,
     run,
@@ -206,7 +206,7 @@ def _gather(special: int) -> Any:
                         x = data[first + j]
                         q[j] = x / max(q[j], max(least[0] * x, least[1]))
                 if special > 0:
-                    add_rows(q, row, V, indices, first, m, special)
+                    add_rows(q, row, V, indices, first, m, special, 0)
                 else:
                     add_plain_rows(q, row, V, indices, first, m)
         return loss, total
@@ -233,10 +233,10 @@ def _scatter(special: int) -> Any:
                 part = _ratios(data, first, q, m, least, ratio, bits)
                 loss += part[0]
                 total += part[1]
-                for j in range(m):
-                    if special > 0:
-                        add_multiple(out, indices[first + j], q[j], H, i, special)
-                    else:
+                if special > 0:
+                    add_to_rows(q, h, out, indices, first, m, special)
+                else:
+                    for j in range(m):
                         column = out[indices[first + j]]
                         for t in range(h.size):
                             column[t] += q[j] * h[t]

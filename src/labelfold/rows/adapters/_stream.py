@@ -265,7 +265,7 @@ class FileCSRRows(StreamedRows):
         indptr, indices, data = space.held[1]
         indptr = indptr[start - self.starts[i] : stop - self.starts[i] + 1]
         part = slice(indptr[0], indptr[-1])
-        return CSRBlock(data[part], indices[part], indptr - indptr[0], self.shape[1])
+        return CSRBlock(data[part], indices[part], indptr - indptr[0], self.shape[1], int(self.sizes.sum()))
 
     def take(self, index: np.ndarray) -> Rows:
         """Read the rows at ``index``, block by block."""

@@ -15,16 +15,11 @@ from scipy import sparse
 
 from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._vectors import VECTOR_BYTES, add_multiple, fetch_row, run
+from labelfold.rows.loops._vectors import VECTOR_BYTES, add_rows, add_to_rows, run
 
-# Largest width k for which a separate loop is compiled, in a sixth of a second. For 8 to 34 columns it takes 0.45 to
-# 0.75 of the time of the general loop (20,000 documents of 20,000 words, 83 a document), so for these it is compiled
-# only if a product has this many multiplications.
-_MAX_SPECIAL, _WORTH_COMPILING = 128, 4_000_000
-_FEW, _MANY = 4, 40
-
-# Stored values between the one whose row is fetched into the cache and the one whose row is used.
-_AHEAD = 8
+# Largest width k for which a separate loop is compiled, in a sixth of a second. It takes a fifth to two thirds of the
+# time of the general loop.
+_MAX_SPECIAL = 128
 
 _compile = compiled(FAST)
 
@@ -32,8 +27,8 @@ _compile = compiled(FAST)
 def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np.ndarray) -> np.ndarray:
     """Return X @ M for CSR rows and a (d, k) matrix."""
     M = np.ascontiguousarray(M)
-    out = np.zeros((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    run(_gather, _special(M.shape[1], data.size), data, indices, indptr, M, out)
+    out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
+    run(_gather, _special(M.shape[1]), data, indices, indptr, M, out)
     return out
 
 
@@ -42,7 +37,7 @@ def csr_scatter(
 ) -> None:
     """Add X'H to ``out`` for CSR rows and an (m, k) matrix."""
     H = np.ascontiguousarray(H)
-    run(_scatter, _special(H.shape[1], data.size), data, indices, indptr, H, out)
+    run(_scatter, _special(H.shape[1]), data, indices, indptr, H, out)
 
 
 @_compile
@@ -90,17 +85,8 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
         inside[:, : part.shape[1]] = part
         inside[:, part.shape[1] :] = 0
         out.fill(0)
-        special = _special(out.shape[1], columns.nnz)
-        run(
-            _through,
-            special,
-            columns.data,
-            columns.indices,
-            columns.indptr,
-            inside,
-            np.empty_like(out[:1]),
-            out,
-        )
+        entries = columns.data, columns.indices, columns.indptr
+        run(_through, _special(out.shape[1]), *entries, inside, np.empty_like(out[:1]), out)
         return out[:, : part.shape[1]]
 
     parts = threads.run(fill, list(itertools.pairwise(cuts)))
@@ -127,10 +113,9 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
                 row[t_indices[q]] += value * t_data[q]
 
 
-def _special(k: int, n_values: int) -> int:
+def _special(k: int) -> int:
     """Return k if a loop is compiled for it, 0 for the general loop."""
-    is_worth = k <= _FEW or k >= _MANY or k * n_values >= _WORTH_COMPILING
-    return k if k <= _MAX_SPECIAL and is_worth else 0
+    return k if k <= _MAX_SPECIAL else 0
 
 
 @cache
@@ -141,8 +126,8 @@ def _gather(special: int) -> Any:
     @_compile
     def gather(data, indices, indptr, M, out):
         for i in range(indptr.size - 1):
-            for p in range(indptr[i], indptr[i + 1]):
-                add_multiple(out, i, data[p], M, indices[p], special)
+            a, b = indptr[i], indptr[i + 1]
+            add_rows(data[a:b], out[i], M, indices, a, b - a, special, 1)
 
     return gather
 
@@ -155,8 +140,8 @@ def _scatter(special: int) -> Any:
     @_compile
     def scatter(data, indices, indptr, H, out):
         for i in range(indptr.size - 1):
-            for p in range(indptr[i], indptr[i + 1]):
-                add_multiple(out, indices[p], data[p], H, i, special)
+            a, b = indptr[i], indptr[i + 1]
+            add_to_rows(data[a:b], H[i], out, indices, a, b - a, special)
 
     return scatter
 
@@ -168,15 +153,10 @@ def _through(special: int) -> Any:
 
     @_compile
     def through(data, indices, indptr, P, h, out):
-        most = data.size - 1
         for c in range(indptr.size - 1):
-            h[:] = 0
-            for p in range(indptr[c], indptr[c + 1]):
-                fetch_row(P, indices[min(p + _AHEAD, most)], special)
-                add_multiple(h, 0, data[p], P, indices[p], special)
-            for p in range(indptr[c], indptr[c + 1]):
-                fetch_row(out, indices[min(p + _AHEAD, most)], special)
-                add_multiple(out, indices[p], data[p], h, 0, special)
+            a, b = indptr[c], indptr[c + 1]
+            add_rows(data[a:b], h, P, indices, a, b - a, special, 1)
+            add_to_rows(data[a:b], h, out, indices, a, b - a, special)
 
     return through
 
@@ -202,6 +182,7 @@ def _through_any(data, indices, indptr, P, h, out):
 def _gather_any(data, indices, indptr, M, out):
     for i in range(indptr.size - 1):
         row = out[i]
+        row[:] = 0
         for p in range(indptr[i], indptr[i + 1]):
             value = data[p]
             column = M[indices[p]]

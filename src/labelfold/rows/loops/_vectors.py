@@ -11,7 +11,8 @@ Pointers are opaque: each load and store states the type of the value.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -23,6 +24,8 @@ from labelfold._compiled import FAST, compiled
 
 # Width of the widest vectors; the compiler splits them on narrower machines.
 VECTOR_BYTES = 64
+# Entries between the one whose row is fetched into the cache and the one whose row is used.
+_AHEAD = 16
 # Sums may be added in any order.
 _FLAGS = ("contract", "reassoc", "nsz")
 _LOG = logging.getLogger("labelfold")
@@ -57,45 +60,6 @@ def run(make: Callable[[int], Any], special: int, *arguments: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
-def add_multiple(typing_context, out, i, value, M, j, k):
-    """Add ``value`` times row j of M to row i of ``out``: C-ordered, of one dtype, with k columns, a constant."""
-    if not isinstance(k, types.IntegerLiteral) or out.dtype != M.dtype:
-        return None
-
-    def generate(context, builder, signature, arguments):
-        to, _, _, of, _, _ = signature.args
-        out, i, value, M, j, _ = arguments
-        vectors = _Vectors(context, builder, to.dtype, k.literal_value)
-        target, source = vectors.row(vectors.start(to, out), i), vectors.row(vectors.start(of, M), j)
-        for (kind, a), (_, b) in zip(vectors.parts(target), vectors.parts(source), strict=True):
-            product = builder.fmul(vectors.spread(value, kind), vectors.load(b, kind), flags=("contract",))
-            vectors.store(builder.fadd(vectors.load(a, kind), product, flags=("contract",)), a)
-        return context.get_dummy_value()
-
-    return types.void(out, types.intp, out.dtype, M, types.intp, k), generate
-
-
-@intrinsic(prefer_literal=True)
-def fetch_row(typing_context, M, i, k):
-    """Ask for row i of M, C-ordered with k columns, a constant, to be in the cache when it is needed soon."""
-    if not isinstance(k, types.IntegerLiteral):
-        return None
-
-    def generate(context, builder, signature, arguments):
-        vectors = _Vectors(context, builder, M.dtype, k.literal_value)
-        row, number = vectors.row(vectors.start(M, arguments[0]), arguments[1]), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
-        for first in range(0, k.literal_value, VECTOR_BYTES // vectors.item):
-            # To read, to be used again soon, data rather than code.
-            place = vectors.at(row, ir.IntType(64)(first))
-            builder.call(fetch, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(M, types.intp, k), generate
-
-
-@intrinsic(prefer_literal=True)
 def row_products(typing_context, q, h, M, indices, first, m, k):
     """Set q[j] to the product of h with row indices[first + j] of M, for j < m; k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or not h.dtype == M.dtype == q.dtype:
@@ -105,45 +69,72 @@ def row_products(typing_context, q, h, M, indices, first, m, k):
         vectors = _Vectors(context, builder, M.dtype, k.literal_value)
         products, row, matrix, columns = map(vectors.start, signature.args[:4], arguments[:4])
         held = [vectors.load(p, kind) for kind, p in vectors.parts(row)]
-        with cgutils.for_range(builder, arguments[5]) as loop:
-            column = vectors.entry(columns, indices.dtype, builder.add(arguments[4], loop.index))
+        with vectors.each_row(matrix, columns, indices, arguments[3:6]) as (number, source):
             parts = [
                 builder.fmul(a, vectors.load(p, kind), flags=_FLAGS)
-                for a, (kind, p) in zip(held, vectors.parts(vectors.row(matrix, column)), strict=True)
+                for a, (kind, p) in zip(held, vectors.parts(source), strict=True)
             ]
             total = vectors.number(0.0)
             for part in _in_pairs(builder, parts):
                 total = builder.fadd(total, vectors.across(part), flags=_FLAGS)
-            builder.store(total, vectors.at(products, loop.index))
+            builder.store(total, vectors.at(products, number))
         return context.get_dummy_value()
 
     return types.void(q, h, M, indices, types.intp, types.intp, k), generate
 
 
 @intrinsic(prefer_literal=True)
-def add_rows(typing_context, q, out, M, indices, first, m, k):
-    """Add q[j] times row indices[first + j] of M to ``out``, for j < m; k columns, a constant."""
+def add_rows(typing_context, q, out, M, indices, first, m, k, fresh):
+    """Add q[j] times row indices[first + j] of M to ``out``, for j < m; k columns, a constant.
+
+    If ``fresh``, a constant, is 1, ``out`` is set to the sum, and may hold anything before.
+    """
     if not isinstance(k, types.IntegerLiteral) or not out.dtype == M.dtype == q.dtype:
         return None
 
     def generate(context, builder, signature, arguments):
         vectors = _Vectors(context, builder, M.dtype, k.literal_value)
         factors, row, matrix, columns = map(vectors.start, signature.args[:4], arguments[:4])
-        targets = vectors.parts(row)
+        targets = vectors.parts(row, overlap=True)
         sums = [cgutils.alloca_once(builder, kind) for kind, _ in targets]
         for place, (kind, p) in zip(sums, targets, strict=True):
-            builder.store(vectors.load(p, kind), place)
-        with cgutils.for_range(builder, arguments[5]) as loop:
-            column = vectors.entry(columns, indices.dtype, builder.add(arguments[4], loop.index))
-            value = vectors.entry(factors, q.dtype, loop.index)
-            for place, (kind, p) in zip(sums, vectors.parts(vectors.row(matrix, column)), strict=True):
+            builder.store(kind(None) if fresh.literal_value else vectors.load(p, kind), place)
+        vectors.fetch(row, to_write=True)
+        with vectors.each_row(matrix, columns, indices, arguments[3:6]) as (number, source):
+            value = vectors.entry(factors, q.dtype, number)
+            for place, (kind, p) in zip(sums, vectors.parts(source, overlap=True), strict=True):
                 product = builder.fmul(vectors.spread(value, kind), vectors.load(p, kind), flags=_FLAGS)
                 builder.store(builder.fadd(builder.load(place, typ=kind), product, flags=_FLAGS), place)
         for place, (kind, p) in zip(sums, targets, strict=True):
             vectors.store(builder.load(place, typ=kind), p)
         return context.get_dummy_value()
 
-    return types.void(q, out, M, indices, types.intp, types.intp, k), generate
+    return types.void(q, out, M, indices, types.intp, types.intp, k, fresh), generate
+
+
+@intrinsic(prefer_literal=True)
+def add_to_rows(typing_context, q, h, out, indices, first, m, k):
+    """Add q[j] times h to row indices[first + j] of ``out``, for j < m; k columns, a constant."""
+    if not isinstance(k, types.IntegerLiteral) or not h.dtype == out.dtype == q.dtype:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        vectors = _Vectors(context, builder, out.dtype, k.literal_value)
+        factors, row, matrix, columns = map(vectors.start, signature.args[:4], arguments[:4])
+        held = [vectors.load(p, kind) for kind, p in vectors.parts(row, overlap=True)]
+        # Callers go from row to row, and the row after the next is not in the cache yet.
+        vectors.fetch(vectors.at(row, ir.IntType(64)(2 * vectors.width)))
+        with vectors.each_row(matrix, columns, indices, arguments[3:6]) as (number, target):
+            value = vectors.entry(factors, q.dtype, number)
+            sums = []  # all are read before the first is written, since they overlap
+            for a, (kind, p) in zip(held, vectors.parts(target, overlap=True), strict=True):
+                product = builder.fmul(vectors.spread(value, kind), a, flags=_FLAGS)
+                sums.append((builder.fadd(vectors.load(p, kind), product, flags=_FLAGS), p))
+            for part, p in sums:
+                vectors.store(part, p)
+        return context.get_dummy_value()
+
+    return types.void(q, h, out, indices, types.intp, types.intp, k), generate
 
 
 @_compile
@@ -196,13 +187,49 @@ class _Vectors:
         is_integer = isinstance(dtype, types.Integer)
         return self.context.cast(self.builder, found, dtype, types.intp) if is_integer else found
 
-    def parts(self, row: Any) -> list[tuple[Any, Any]]:
-        """Return the vectors of a row: the type and the address of each."""
-        lanes = VECTOR_BYTES // self.item
-        return [
-            (ir.VectorType(self.number, min(lanes, self.width - first)), self.at(row, ir.IntType(64)(first)))
-            for first in range(0, self.width, lanes)
-        ]
+    @contextmanager
+    def each_row(self, matrix: Any, columns: Any, kind: Any, given: Any) -> Iterator[tuple[Any, Any]]:
+        """Make a loop over some entries of an array of row indices: yield their number and the address of the row.
+
+        ``given`` is the array, of type ``kind``, its first entry and their number. Rows are fetched into the cache
+        before they are needed.
+        """
+        builder, size = (
+            self.builder,
+            self.context.make_array(kind)(self.context, self.builder, given[0]).nitems,
+        )
+        with cgutils.for_range(builder, given[2]) as loop:
+            now = builder.add(given[1], loop.index)
+            later = builder.add(now, ir.IntType(64)(_AHEAD))
+            later = builder.select(builder.icmp_signed("<", later, size), later, now)
+            self.fetch(self.row(matrix, self.entry(columns, kind.dtype, later)))
+            yield loop.index, self.row(matrix, self.entry(columns, kind.dtype, now))
+
+    def fetch(self, row: Any, *, to_write: bool = False) -> None:
+        """Ask for a row to be in the cache when it is needed, unless it is narrow: asking would take as long."""
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), number, number, number])
+        fetch = self.builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        for _, place in self.parts(row) if self.width * self.item >= VECTOR_BYTES else ():
+            # To be used again soon, data rather than code.
+            self.builder.call(fetch, [place, number(int(to_write)), number(3), number(1)])
+
+    def parts(self, row: Any, *, overlap: bool = False) -> list[tuple[Any, Any]]:
+        """Return the vectors of a row: the type and the address of each.
+
+        With ``overlap`` the last may begin within the one before, so that all have a length that registers have.
+        """
+        found, first = [], 0
+        while first < self.width:
+            left = self.width - first
+            lanes = min(left, VECTOR_BYTES // self.item)
+            power = 1 << (lanes - 1).bit_length()
+            if overlap and power > lanes:
+                power = power if power <= self.width else power // 2
+                lanes, first = power, min(first, self.width - power)
+            found.append((ir.VectorType(self.number, lanes), self.at(row, ir.IntType(64)(first))))
+            first += lanes
+        return found
 
     def load(self, place: Any, kind: Any) -> Any:
         """Return the vector at an address."""
