@@ -119,14 +119,6 @@ def compare_command(
         refuse_destination(where, None, to_table)
         table, mark, _ = read_labelled(rows, label_free, task)
         recipe = recipe_for(table, rows.roles)
-    settings: dict[str, Any] = {
-        "methods": chosen,
-        "budgets": counts,
-        "components": sizes,
-        "repeats": repeats,
-        "task": task,
-        "scale": "auto" if scale is None else scale,
-    }
     _compare(
         table,
         mark,
@@ -134,12 +126,17 @@ def compare_command(
         save,
         safe_csv=safe_csv,
         to_table=to_table,
-        recipe=recipe,
         time_limit=time_limit,
         began=context.obj,
+        methods=chosen,
+        budgets=counts,
+        components=sizes,
+        repeats=repeats,
+        task=task,
+        scale="auto" if scale is None else scale,
+        recipe=recipe,
         image_shape=shape or table.image_shape,
         random_state=seed,
-        **settings,
     )
 
 
@@ -258,9 +255,8 @@ def _compare(
             except NothingHeldOut as nothing:
                 if not save:
                     raise
-                name_files(
-                    deliver_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
-                )
+                seed = settings["random_state"]
+                name_files(output, deliver_alone(nothing, table, output, safe_csv, to_table, seed))
                 return
         interrupted = found.interrupted
         try:
@@ -273,7 +269,7 @@ def _compare(
             found.forgo_review()
         with refusing():
             written = deliver(found, table, output, save, safe_csv, to_table)
-    name_files(written)
+    name_files(output, written)
     if interrupted:
         raise KeyboardInterrupt
 

@@ -39,23 +39,15 @@ def label_command(
             "--output",
             "-o",
             help="The file of labels. Default: <name of the data>.labels.csv beside the data.",
-            show_default=False,
         ),
     ] = None,
     strategy: Annotated[
         str, typer.Option("--strategy", help="How the next row is chosen; the page can switch it.")
     ] = "mixed",
-    who: Annotated[
-        str | None,
-        typer.Option("--who", help="Who labels. Default: the login name.", show_default=False),
-    ] = None,
+    who: Annotated[str | None, typer.Option("--who", help="Who labels. Default: the login name.")] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            help="The port of the page. Default: 8421, or another if that is in use.",
-            show_default=False,
-        ),
+        typer.Option("--port", help="The port of the page. Default: 8421, or another if that is in use."),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
@@ -71,11 +63,25 @@ def label_command(
     """
     if lack := missing():
         raise Refusal(lack)
-    from labelfold.app.label._run import show
+    from labelfold.app.label._material import material
+    from labelfold.app.label._run import open_page, show
 
     with refusing():
         file = _label_file(rows, output)
-        running = _open(rows, file, image_shape, label_free, who, strategy, seed, port, safe_csv)
+        shape = sides("--image-shape", image_shape)
+        table, given = read_to_label(rows, label_free)
+        made = material(
+            table,
+            given,
+            name=str(table.source.name or table.source),
+            target=_target(table, rows.target),
+            recipe=recipe_for(table, rows.roles),
+            image_shape=shape,
+        )
+        tell_recipe(made.recipe)
+        running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
+        for sentence in running.session.notes[len(table.notes) :]:
+            note(sentence)
     typer.echo(running.url)
     if browser:
         typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
@@ -104,38 +110,6 @@ def _label_file(rows: GivenRows, output: Path | None) -> Path:
         )
     refuse_taken(file)
     return file
-
-
-def _open(
-    rows: GivenRows,
-    file: Path,
-    image_shape: str | None,
-    label_free: list[str] | None,
-    who: str | None,
-    strategy: str,
-    seed: int,
-    port: int | None,
-    safe_csv: bool,
-) -> Any:
-    """Read the table, and start the server of the page."""
-    from labelfold.app.label._material import material
-    from labelfold.app.label._run import open_page
-
-    shape = sides("--image-shape", image_shape)
-    table, given = read_to_label(rows, label_free)
-    made = material(
-        table,
-        given,
-        name=str(table.source.name or table.source),
-        target=_target(table, rows.target),
-        recipe=recipe_for(table, rows.roles),
-        image_shape=shape,
-    )
-    tell_recipe(made.recipe)
-    running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
-    for sentence in running.session.notes[len(table.notes) :]:
-        note(sentence)
-    return running
 
 
 def beside(where: Any, reading: Any) -> Path:
