@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from labelfold.app._explain import predict_with_confidence
 from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of, using
 from labelfold.app.commands._options import (
     MEMORY,
@@ -24,7 +25,11 @@ from labelfold.app.commands._options import (
     app,
     takes_rows,
 )
+from labelfold.app.io import read_model, read_table, write_table
+from labelfold.app.io._addresses import Database
 from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
+from labelfold.app.io._sources import find
+from labelfold.app.io._writing import csv_text, writable_table
 from labelfold.tables._blocks import Blocks
 
 
@@ -40,8 +45,6 @@ def transform(
     safe_csv: SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
-    from labelfold.app.io import write_table
-
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
@@ -74,9 +77,6 @@ def predict(
     safe_csv: SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
-    from labelfold.app.io import write_table
-    from labelfold.app.io._writing import csv_text
-
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed, to_table)
@@ -103,8 +103,6 @@ def predictions_of_rows(
 
     For numbers there are the ends of the 90% prediction interval in place of a confidence, if ``within`` is known.
     """
-    from labelfold.app._explain import predict_with_confidence
-
     predicted, confidence = by_blocks(partial(predict_with_confidence, model), X)
     columns = predicted_columns(predicted, classes)
     if hasattr(model, "classes_"):
@@ -148,9 +146,6 @@ def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) ->
 
 def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
     """Raise an error if the file cannot be written, or the table exists, before any work."""
-    from labelfold.app.io._addresses import Database
-    from labelfold.app.io._writing import writable_table
-
     if output is not None:
         refuse_input(output, where)
         writable_table(output, where)
@@ -167,9 +162,6 @@ def _read_both(
     model: Path, rows: GivenRows, output: Path | None, needed: dict[str, str], to_table: str | None = None
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
-    from labelfold.app.io import read_model, read_table
-    from labelfold.app.io._sources import find
-
     source, where = find(rows.data, rows.reading)
     refuse_destination(where, output, to_table)
     if output is not None:

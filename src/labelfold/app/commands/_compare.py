@@ -39,6 +39,8 @@ from labelfold.app.commands._options import (
     sides,
     takes_rows,
 )
+from labelfold.app.io import _shipped as shipped
+from labelfold.app.io import read_table
 from labelfold.app.io._addresses import hidden
 from labelfold.app.io._problems import (
     Refusal,
@@ -152,8 +154,6 @@ def datasets(
     seed: Seed = 0,
 ) -> None:
     """List the data sets that come with scikit-learn, or write one as a table to try things on."""
-    from labelfold.app.io import _shipped as shipped
-
     if name is None:
         grid = Grid(box=None, pad_edge=False)
         for heading in ("name", "rows", "columns", "classes", "what it is"):
@@ -176,9 +176,6 @@ def datasets(
 @app.command(epilog=MEMORY["shipped"])
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
-    from labelfold.app.io import _shipped as shipped
-    from labelfold.app.io import read_table
-
     writable_folder(output)
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)

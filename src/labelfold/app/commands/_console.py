@@ -9,21 +9,26 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
+from labelfold.app.io import SavedModel, Table, read_table
 from labelfold.app.io._addresses import without_password
+from labelfold.app.io._frames import as_written, chosen
+from labelfold.app.io._label_file import cell_text
 from labelfold.app.io._problems import FileProblem, Refusal, count, listed, one_line, printable
+from labelfold.app.io._sources import find
+from labelfold.labels import Labels, worded
+from labelfold.tables import Recipe
+from labelfold.tables._arrow import MISSING
 
 if TYPE_CHECKING:
     from labelfold.app.commands._options import GivenRows
     from labelfold.app.compare import Comparison
-    from labelfold.app.io import SavedModel, Table
-    from labelfold.labels import Labels
-    from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
 MOST_METHODS = 12  # on the screen; the report has all
@@ -88,8 +93,6 @@ def read_labelled(
     labels : Labels
         The target as read.
     """
-    from labelfold.app.io._sources import find
-
     source, where = find(rows.data, rows.reading)
     if task not in TASKS:
         raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
@@ -112,8 +115,6 @@ def read_labelled(
 
 def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
     """Read the table that the options describe, and show notes about it."""
-    from labelfold.app.io._tables import read_table
-
     target = rows.target
     table = read_table(
         rows.data,
@@ -139,8 +140,6 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
     labels : list of str or None
         Its labels as text.
     """
-    from labelfold.app.io._label_file import cell_text
-
     table = _read(rows, label_free, begin=True)
     n = table.raw.shape[0]
     if table.y is None:
@@ -172,7 +171,6 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
     """Return the parsed target of a table."""
     from labelfold.app.compare._target import read_target_labels
-    from labelfold.labels import worded
 
     try:
         with warnings.catch_warnings(), worded(y=f"the target of {table.source}"):
@@ -197,16 +195,11 @@ def _refuse_marks(table: Table) -> None:
 
 def _like_none(label: Any) -> bool:
     """Tell whether a label is a word for "no label" that read_table reads as a class."""
-    from labelfold.tables._arrow import MISSING
-
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
     """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``."""
-    from labelfold.app.io._frames import chosen
-    from labelfold.tables import Recipe
-
     names = table.feature_names or []
     return Recipe(**{role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()})
 
@@ -246,10 +239,6 @@ def row_names(table: Table) -> list[str] | None:
 
 def named_rows(table: Table, recipe: Recipe | None) -> Any:
     """Return the id columns, given or found by the recipe; otherwise the row numbers."""
-    import pandas as pd
-
-    from labelfold.app.io._frames import as_written
-
     if table.ids is not None:
         return table.ids
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
@@ -272,7 +261,6 @@ def as_fitted(table: Table, saved: SavedModel) -> Any:
     recipe = recipe_of(saved.model)
     if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
-    import pandas as pd
 
     X, medians = table.raw, saved.meta.get("medians")
     if recipe is None or table.feature_names is not None:

@@ -39,7 +39,7 @@ def refuse_inputs(output: Path, *given: object) -> None:
 def deliver(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
-    """Write the report, the answer and, with ``save``, the model of a comparison; return the files as first written."""
+    """Write the report, the answer and, with ``save``, the model; return the files as first written."""
     from labelfold.app.report._page import write_report
 
     with finished_together(output, _MADE) as aside:

@@ -14,6 +14,7 @@ import typer
 
 from labelfold.app.io._problems import Refusal
 from labelfold.app.io._sources import Reading
+from labelfold.labels import worded
 
 app = typer.Typer(
     name="labelfold",
@@ -186,8 +187,6 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
 
     @wraps(command)
     def run(**values: Any) -> Any:
-        from labelfold.labels import worded
-
         rows = GivenRows(**{option.name: values.pop(option.name) for option in shared})
         with worded(**_WORDS):
             return command(rows=rows, **values)

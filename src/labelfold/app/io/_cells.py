@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from labelfold.tables._arrow import written
@@ -29,8 +31,6 @@ class Cells:
 
     def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
         if hasattr(raw, "sample"):  # read a block at a time
-            import pyarrow as pa
-
             raw = pa.concat_tables(raw.read(raw.column_names))
         self.raw, self._table = raw, hasattr(raw, "column_names")
         self.n, self.d = raw.shape
@@ -82,8 +82,6 @@ class Cells:
     def _held(self, rows: np.ndarray) -> Iterator[bytes]:
         """Yield the content of some rows as bytes."""
         if self._table:
-            import pyarrow.compute as pc
-
             # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
             joined = pc.binary_join_element_wise(
@@ -118,7 +116,6 @@ class Cells:
         found = np.zeros(self.n, dtype=bool)
         if not self._table:
             return found
-        import pyarrow.compute as pc
 
         for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
             there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)

@@ -174,6 +174,19 @@ def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
     return FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.")
 
 
+def append_synced(handle: int, content: bytes, end: int) -> None:
+    """Append bytes to an open file of ``end`` bytes, and sync it; if that fails, the file stays unchanged."""
+    try:
+        left = memoryview(content)
+        while left:  # an unbuffered write may be partial
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(handle, end)
+        raise
+
+
 def sync_folder(folder: Path) -> None:
     """Sync the folder, if the system can, so that the new name is on disk."""
     with suppress(OSError):

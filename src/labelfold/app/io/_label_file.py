@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._label_lines import label_lines
@@ -66,8 +67,6 @@ class LabelFile:
 
     def _of_page(self) -> Any:
         """Return the readable cells of a file written by `labelfold label`; None for another file."""
-        import pandas as pd
-
         path = self.path
         if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
             return None
@@ -120,8 +119,6 @@ class LabelFile:
         where : path
             The source of the rows, for messages.
         """
-        import pandas as pd
-
         rows, named = self._places(ids, n, where)
         columns = {}
         for target in self.targets:

@@ -94,6 +94,17 @@ def failure_to_read(error: BaseException | None) -> str:
 
 
 @contextmanager
+def reporting(path: object, fault: str, cure: str = "write or copy it again") -> Iterator[None]:
+    """Turn any error into a FileProblem that says what is at fault with a file, and what to do."""
+    try:
+        yield
+    except FileProblem:
+        raise
+    except Exception as error:  # the content of a damaged file can be wrong in any way
+        raise FileProblem(f"{path} {fault}: {one_line(error)}; {cure}.") from error
+
+
+@contextmanager
 def read_from(path: object) -> Iterator[None]:
     """Raise a FileProblem if the operating system could not read a file, even if its reader raised another error."""
     try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from labelfold.app.io._problems import FileProblem, did_you_mean
 from labelfold.app.io._writing import write_table
@@ -61,8 +62,6 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
     Path
         The file written.
     """
-    import pandas as pd
-
     if name not in SETS:
         raise FileProblem(
             f"There is no data set {name!r}{did_you_mean(name, SETS)}; there are {', '.join(SETS)}."

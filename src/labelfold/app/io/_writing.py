@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
 from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import finished_file
@@ -81,7 +83,6 @@ def write_table(
     Path
         The file written.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = writable_table(path, source)
@@ -123,8 +124,6 @@ def csv_text(
 
 def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz: bool = False) -> Any:
     """Return the id columns, checked to have names different from the other columns."""
-    import pandas as pd
-
     ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
     # an NPZ file has no columns: the embedding is its X, and NumPy reserves the name "file"
     written = [*names, *(extra or ()), *(("X", "feature_names", "file") if npz else ())]
@@ -137,8 +136,6 @@ def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz:
 
 
 def _frame(values: Any, names: Any, ids: Any, extra: Any, safe_csv: bool) -> Any:
-    import pandas as pd
-
     frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**(extra or {}))
     return frame.rename(columns=_no_formula).apply(_without_formulas) if safe_csv else frame
 
