@@ -19,8 +19,7 @@ from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
-from labelfold.app.report._map import placed
-from labelfold.app.report._pictures import pictures
+from labelfold.app.report._map import pictures, placed
 from labelfold.features._column_kind import AS_IS
 
 if TYPE_CHECKING:

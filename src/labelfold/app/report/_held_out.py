@@ -10,8 +10,7 @@ from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 from labelfold.app.compare._words import sized
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
-from labelfold.app.report._map import packed
-from labelfold.app.report._pictures import pictures
+from labelfold.app.report._map import packed, pictures
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison
