@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from labelfold.app.commands._console import named_rows
 from labelfold.app.compare._data import Data, read_data
@@ -135,8 +136,6 @@ def _named(session: Session) -> Any:
 
 def _columns(session: Session) -> Any:
     """Return the columns of the table, in its order, as they were written."""
-    import pandas as pd
-
     rows = session.rows
     table, raw = rows.table, rows.cells.raw
     if table.image_shape is not None:

@@ -14,6 +14,7 @@ from labelfold.app.compare._plan import image_sides
 from labelfold.app.io._cells import Cells
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._problems import Refusal
+from labelfold.app.io._sources import folder_of
 from labelfold.app.io._tables import Table
 from labelfold.app.label._journal import FIELDS
 from labelfold.rows._host import short_indices
@@ -161,10 +162,5 @@ def _image_files(table: Table) -> list[Path] | None:
     """Return the file of each row, if rows are images with known paths; otherwise None."""
     if table.images is None or table.ids is None or table.images["column"] not in table.ids:
         return None
-    where = table.source
-    root = (
-        where
-        if isinstance(where, Path) and where.is_dir()
-        else Path(getattr(where, "path", where) or ".").parent
-    )
+    root = folder_of(table.source)
     return [root / str(name).strip() for name in table.ids[table.images["column"]]]
