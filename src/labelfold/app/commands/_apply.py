@@ -14,17 +14,9 @@ import numpy as np
 import typer
 
 from labelfold.app._explain import predict_with_confidence
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of, using
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    Model,
-    SafeCsv,
-    TableOut,
-    ToTable,
-    app,
-    takes_rows,
-)
+from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
 from labelfold.app.io import read_model, read_table, write_table
 from labelfold.app.io._addresses import Database
 from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
@@ -36,13 +28,13 @@ from labelfold.tables._blocks import Blocks
 @app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def transform(
-    model: Model,
+    model: options.Model,
     rows: GivenRows,
-    output: TableOut,
+    output: options.TableOut,
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
-    safe_csv: SafeCsv = False,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
@@ -65,7 +57,7 @@ def transform(
 @app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def predict(
-    model: Model,
+    model: options.Model,
     rows: GivenRows,
     output: Annotated[
         Path | None,
@@ -73,8 +65,8 @@ def predict(
             "--output", "-o", help="A .parquet, .csv, .tsv or .npz file. Default: CSV on the screen."
         ),
     ] = None,
-    to_table: ToTable = None,
-    safe_csv: SafeCsv = False,
+    to_table: options.ToTable = None,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}

@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._apply import refuse_destination
 from labelfold.app.commands._console import (
     MOST_METHODS,
@@ -25,30 +26,11 @@ from labelfold.app.commands._console import (
     whole_numbers,
 )
 from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_inputs, refuse_places
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    ImageShape,
-    LabelFree,
-    SafeCsv,
-    Scale,
-    Seed,
-    Task,
-    ToTable,
-    app,
-    sides,
-    takes_rows,
-)
+from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io import _shipped as shipped
 from labelfold.app.io import read_table
 from labelfold.app.io._addresses import hidden
-from labelfold.app.io._problems import (
-    Refusal,
-    count,
-    printable,
-    refusing,
-    writable_folder,
-)
+from labelfold.app.io._problems import Refusal, count, printable, refusing, writable_folder
 from labelfold.app.io._sources import find
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -63,7 +45,7 @@ Limit = Annotated[
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
-_DEMO: dict[str, Any] = {"time_limit": 60}
+_DEMO_SECONDS = 60
 
 
 @app.command("compare", epilog=MEMORY["compare"])
@@ -88,14 +70,14 @@ def compare_command(
     save: Annotated[
         bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
     ] = False,
-    image_shape: ImageShape = None,
-    seed: Seed = 0,
+    image_shape: options.ImageShape = None,
+    seed: options.Seed = 0,
     output: Folder = Path("labelfold-compare"),
-    label_free: LabelFree = None,
-    scale: Scale = None,
-    task: Task = "auto",
-    to_table: ToTable = None,
-    safe_csv: SafeCsv = False,
+    label_free: options.LabelFree = None,
+    scale: options.Scale = None,
+    task: options.Task = "auto",
+    to_table: options.ToTable = None,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Find the best method for a table and its expected accuracy (R² for numbers), and write a report.
 
@@ -151,7 +133,7 @@ def datasets(
     labels: Annotated[
         int | None, typer.Option("--labels", help="Number of labels to keep. Default: all.")
     ] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """List the data sets that come with scikit-learn, or write one as a table to try things on."""
     if name is None:
@@ -174,13 +156,13 @@ def datasets(
 
 
 @app.command(epilog=MEMORY["shipped"])
-def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
+def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     writable_folder(output)
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
-        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
+        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO_SECONDS} --save "
         f"--output {output}"
     )
     out = console()
@@ -196,10 +178,10 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) 
         output,
         True,
         command,
-        random_state=seed,
-        name="the handwritten digits",
+        time_limit=_DEMO_SECONDS,
         began=context.obj,
-        **_DEMO,
+        name="the handwritten digits",
+        random_state=seed,
     )
     truth = shipped.truth("digits")
     assert table.y is not None

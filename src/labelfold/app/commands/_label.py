@@ -9,18 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import console, note, read_to_label, recipe_for, tell_recipe
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    ImageShape,
-    LabelFree,
-    SafeCsv,
-    Seed,
-    app,
-    sides,
-    takes_rows,
-)
+from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io._limits import unpacked_name
 from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
 from labelfold.app.io._sources import find
@@ -52,10 +43,10 @@ def label_command(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
     ] = True,
-    image_shape: ImageShape = None,
-    label_free: LabelFree = None,
-    seed: Seed = 0,
-    safe_csv: SafeCsv = False,
+    image_shape: options.ImageShape = None,
+    label_free: options.LabelFree = None,
+    seed: options.Seed = 0,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Label the rows of a table on a local page; the model is refitted after each label.
 

@@ -14,10 +14,9 @@ from sklearn.metrics import balanced_accuracy_score
 from labelfold.app.compare._choice import OutOfFold, choose, gap
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._out_of_fold import out_of_fold
 from labelfold.app.compare._plan import Run
 from labelfold.app.compare._results import PREFERRED
-from labelfold.app.compare._splits import Part, Split, as_text, fold_splits
+from labelfold.app.compare._splits import Part, Split, as_text, fold_splits, predictions_of
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import one_line
 
@@ -47,9 +46,8 @@ class Runs:
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
         self._behind: set[Run] = set()
-        self._refittable: dict[
-            Run, Any
-        ] = {}  # models with ``refit(y)``, which reuse results that do not depend on y
+        # models with ``refit(y)``, which reuse results that do not depend on y
+        self._refittable: dict[Run, Any] = {}
         self._told = False
         self._warm: set[str] = set()
 
@@ -92,7 +90,9 @@ class Runs:
 
     def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
         """Return the out-of-fold predictions of every run that has finished ``repeats`` repeats."""
-        return out_of_fold(self.data, self.measure, self.store.rows, self.runs, repeats, self.seed)
+        runs = {(run.method.name, run.k): run for run in self.runs}
+        found = predictions_of(self.data, self.store.rows, runs, repeats, self.seed)
+        return {runs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
 
     def _drop(self, repeats: int) -> None:
         """Drop methods that are significantly worse than the best from further repeats, except LabelFold."""

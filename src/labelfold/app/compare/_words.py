@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
-from labelfold.app.compare._out_of_fold import whole
+from labelfold.app.compare._splits import whole
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from labelfold.app.compare._results import Comparison
 
 
@@ -99,8 +99,6 @@ def _what_it_is(found: Comparison, best: Any) -> str:
 
 def brief(found: Comparison) -> pd.DataFrame:
     """Return the ranking as text: one line per method, at the budget that decides."""
-    import pandas as pd
-
     at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
     return pd.DataFrame(
         {

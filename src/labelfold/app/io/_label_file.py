@@ -94,17 +94,15 @@ class LabelFile:
         if len(usual) == 1:
             return usual
         if len(names) == 2 and not targets:
-            self._refuse_no_header()
+            if names[0].isdecimal():
+                raise FileProblem(
+                    f"{self.path} begins with {names[0]!r}; it needs a header, such as row,label."
+                )
             return names[1:]
         hint = did_you_mean(targets[0], names) if targets else ""
         raise FileProblem(
             f"{self.path} should hold a column of labels{hint}; it has {listed(names)}, and --target names the one."
         )
-
-    def _refuse_no_header(self) -> None:
-        first = next(iter(self.cells))
-        if first.isdecimal():
-            raise FileProblem(f"{self.path} begins with {first!r}; it needs a header, such as row,label.")
 
     def merged(self, y: Any, ids: Any, n: int, where: Any) -> Any:
         """Return the labels of n rows: from the file if it has one for the row, otherwise from ``y``.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.app._explain import top_features
-from labelfold.app.compare._out_of_fold import whole
+from labelfold.app.compare._splits import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized, two_scores
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
