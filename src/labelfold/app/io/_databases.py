@@ -159,11 +159,9 @@ def _engine(where: Database, write: bool) -> Any:
         config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
         options = {"read_only": not write, "config": config}
         return sa.create_engine(where.url, connect_args=options, **pool)
-    url = (
-        where.url
-        if "connect_timeout" in where.url.query
-        else where.url.update_query_dict({"connect_timeout": str(_PATIENCE)})
-    )
+    url = where.url
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(_PATIENCE)})
     return sa.create_engine(url, **pool)
 
 

@@ -90,22 +90,19 @@ class Stream:
 
         The blocks have a sample to fit a recipe on, unless there is a fitted one.
         """
-        most = LEARNED_FROM if sampled else 1
-        return self.attempt(lambda: self._split(list(names), targets, ids, most))
 
-    def _split(
-        self, names: list[str], targets: Sequence[str], ids: Sequence[str], most: int
-    ) -> tuple[Any, Any]:
-        sampler, aside = Sampler(most), []
-        for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
-            labelled = np.zeros(block.num_rows, dtype=bool)
-            for name in targets:
-                labelled |= block.column(name).is_valid().to_numpy().astype(bool)
-            sampler.add(block.select(names), labelled)
-            aside.append(block.select([*targets, *ids]))
-        sample, places = sampler.result()
-        read = Blocks(names, sampler.rows, self.blocks, sample, places)
-        return read, pa.concat_tables(aside)
+        def once() -> tuple[Any, Any]:
+            sampler, aside = Sampler(LEARNED_FROM if sampled else 1), []
+            for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
+                labelled = np.zeros(block.num_rows, dtype=bool)
+                for name in targets:
+                    labelled |= block.column(name).is_valid().to_numpy().astype(bool)
+                sampler.add(block.select(names), labelled)
+                aside.append(block.select([*targets, *ids]))
+            read = Blocks(list(names), sampler.rows, self.blocks, *sampler.result())
+            return read, pa.concat_tables(aside)
+
+        return self.attempt(once)
 
 
 def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
@@ -92,12 +93,11 @@ def _one_schema(schemas: Sequence[Any]) -> Any:
     """Return the columns of several schemas in order of first occurrence, each with a common type."""
     if len(schemas) == 1:
         return schemas[0].remove_metadata()
-    kinds: dict[str, list[Any]] = {}
-    for schema in schemas:
-        for name in schema.names if len(set(schema.names)) == len(schema.names) else ():
-            kinds.setdefault(name, []).append(schema.field(name).type)
     if twice := [schema for schema in schemas if len(set(schema.names)) < len(schema.names)]:
         return twice[0]
+    kinds: dict[str, list[Any]] = {}
+    for field in chain(*schemas):
+        kinds.setdefault(field.name, []).append(field.type)
     return pa.schema([(name, _common(some)) for name, some in kinds.items()])
 
 
@@ -142,14 +142,10 @@ def table_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
 
 
 def in_blocks(rows: Iterable[Sequence[Any]], width: int) -> Iterator[list[Sequence[Any]]]:
-    """Yield rows in small blocks."""
-    size, block = max(CELLS // max(width, 1), 1), []
-    for row in rows:
-        block.append(row)
-        if len(block) == size:
-            yield block
-            block = []
-    yield block
+    """Yield rows in small blocks, and at the end an empty one."""
+    rows, size = iter(rows), max(CELLS // max(width, 1), 1)
+    yield from iter(lambda: list(islice(rows, size)), [])
+    yield []
 
 
 def _column(cells: list[Any]) -> Any:

@@ -74,10 +74,10 @@ class Table:
     @property
     def image_shape(self) -> tuple[int, ...] | None:
         """Height and width of images, and 3 in colour, if all columns are pixels; otherwise None."""
-        shape = (
-            None if self.images is None else (*self.images["size"], *([3] if self.images["colour"] else []))
-        )
-        return shape if shape is not None and np.prod(shape) == self.raw.shape[1] else None
+        if self.images is None:
+            return None
+        shape = (*self.images["size"], *([3] if self.images["colour"] else []))
+        return shape if np.prod(shape) == self.raw.shape[1] else None
 
     @cached_property
     def X(self) -> Any:
