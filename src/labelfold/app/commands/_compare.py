@@ -101,7 +101,7 @@ def compare_command(
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
-        table, mark, _ = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task)
         recipe = recipe_for(table, rows.roles)
     _compare(
         table,

@@ -55,10 +55,8 @@ def accuracy_grid(found: Comparison) -> Grid:
         if i >= MOST_METHODS and label != own:
             continue
         at = rows.set_index("budget")
-        cells = []
-        for b in budgets:
-            mean, spread = (at[name].get(b, float("nan")) for name in ("mean", "spread"))
-            cells.append(measure.with_spread(mean, float("nan") if mean != mean else spread))
+        pairs = at[["mean", "spread"]].reindex(budgets).to_numpy()
+        cells = [measure.with_spread(*pair) for pair in pairs]
         sizes = rows["components"].dropna()
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
@@ -82,7 +80,7 @@ def glossed(method: Any) -> str:
 
 def read_labelled(
     rows: GivenRows, label_free: list[str] | None, task: str = "auto"
-) -> tuple[Table, int | None, Labels]:
+) -> tuple[Table, int | None]:
     """Read a table with labels.
 
     Returns
@@ -90,8 +88,6 @@ def read_labelled(
     table : Table
     mark : int or None
         The value that marks unlabelled rows in its target, besides None.
-    labels : Labels
-        The target as read.
     """
     source, where = find(rows.data, rows.reading)
     if task not in TASKS:
@@ -110,7 +106,7 @@ def read_labelled(
     labels = _labels(table, mark, task)
     if label_free is None and table.y.ndim == 1:
         _note_marks(table.y, labels)
-    return table, mark, labels
+    return table, mark
 
 
 def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:

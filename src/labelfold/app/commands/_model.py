@@ -111,7 +111,7 @@ def fit(
         chosen = _method_to_fit(method, components, ridge)
         writable_file(output)
         refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
-        table, mark, labels = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task)
         data = read_data(
             table.to_learn(),
             table.y,
@@ -136,7 +136,7 @@ def fit(
     embedded = model.transform(data.X) if chosen.embeds else None
     save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
     lines = [
-        _fitted_line(chosen, model, embedded, table, labels),
+        _fitted_line(chosen, model, embedded, table, data.labels),
         *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),

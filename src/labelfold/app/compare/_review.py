@@ -253,11 +253,8 @@ def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
     the first axis.
     """
     if Z.shape[1] == 1:
-        other = _beside(Z[:, 0], X)
-        return np.column_stack([Z[:, 0], other]), (
-            "its one component",
-            "the main direction of the columns beside it",
-        )
+        axes = ("its one component", "the main direction of the columns beside it")
+        return np.column_stack([Z[:, 0], _beside(Z[:, 0], X)]), axes
     if Z.shape[1] == 2:
         return Z, ("component 1", "component 2")
     if find_spec("openTSNE") is not None and len(Z) > 3:

@@ -136,7 +136,7 @@ class Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
+                f"a run took longer than {self.clock.most():.3g} s of the time limit"
             )
             return  # no row is stored, so that a comparison with more time tries it again
         except Exception as error:  # the error is stored; the other methods go on

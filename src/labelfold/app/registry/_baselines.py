@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from labelfold.app.registry import _builders as builders
 from labelfold.app.registry._method import HIDDEN, TUNED, Method
 from labelfold.app.registry._suitability import at_most, few_labelled, most_directions, needs_counts
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
+
+# Learns from the labelled rows only, and does not reduce them.
+_ON_LABELLED: dict[str, Any] = {"labels": "supervised", "embeds": False}
 
 BASELINES = (
     Method(
@@ -26,8 +31,7 @@ BASELINES = (
         "the usual baseline",
         builders.svm,
         "C",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
     ),
     Method(
         "rbf-svm",
@@ -36,8 +40,7 @@ BASELINES = (
         "Boser, Guyon & Vapnik, A training algorithm for optimal margin classifiers, COLT 1992",
         builders.rbf_svm,
         "C",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
         suits=few_labelled,
     ),
     Method(
@@ -47,8 +50,7 @@ BASELINES = (
         "the usual baseline",
         builders.logistic,
         "C",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
     ),
     Method(
         "ridge",
@@ -57,8 +59,7 @@ BASELINES = (
         "Hoerl & Kennard, Ridge regression, Technometrics 1970",
         builders.ridge_regression,
         "ridge",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
     ),
     Method(
         "pca-ridge",
@@ -76,8 +77,7 @@ BASELINES = (
         "Drucker, Burges, Kaufman, Smola & Vapnik, Support vector regression machines, NIPS 1996",
         builders.svr,
         "C",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
         suits=few_labelled,
     ),
     Method(
@@ -86,8 +86,7 @@ BASELINES = (
         "300 extremely randomised trees (100 for numbers) on all columns, no reduction.",
         "Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
         builders.trees("extra trees"),
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
     ),
     Method(
         "random-forest",
@@ -95,8 +94,7 @@ BASELINES = (
         "A random forest of 300 trees (100 for numbers) on all columns, no reduction.",
         "Breiman, Random forests, Machine Learning 2001",
         builders.trees("random forest"),
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
         compared=False,
     ),
     Method(
@@ -106,8 +104,7 @@ BASELINES = (
         "McCallum & Nigam, A comparison of event models for naive Bayes text classification, 1998",
         builders.naive_bayes,
         "alpha",
-        labels="supervised",
-        embeds=False,
+        **_ON_LABELLED,
         suits=needs_counts,
         nonnegative=True,
         counts=True,
