@@ -51,18 +51,16 @@ class Cells:
         columns : sequence of int, optional
             Columns to return; all by default.
         """
-        if self._table:
-            chosen = range(self.d) if columns is None else columns
-            cells = ((j, written(self.raw.column(j).slice(i, 1))[0].as_py()) for j in chosen)
-            return [(j, (cell or "")[:_LONGEST]) for j, cell in cells]
         if sp.issparse(self.raw):
             part = self.raw[[i]]
             held = dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
             return [(j, f"{held[j]:.6g}") for j in (held if columns is None else columns) if j in held]
         chosen = range(self.d) if columns is None else columns
-        return [
-            (j, "" if np.isnan(v) else f"{v:.6g}") for j, v in ((j, float(self.raw[i, j])) for j in chosen)
-        ]
+        if self._table:
+            texts = (written(self.raw.column(j).slice(i, 1))[0].as_py() for j in chosen)
+            return [(j, (text or "")[:_LONGEST]) for j, text in zip(chosen, texts, strict=True)]
+        values = (float(self.raw[i, j]) for j in chosen)
+        return [(j, "" if np.isnan(v) else f"{v:.6g}") for j, v in zip(chosen, values, strict=True)]
 
     def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
         """Return a digest of 16 hexadecimal digits for each row.

@@ -243,8 +243,6 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
     missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        present = present.astype(values.cat.categories.dtype)
     # pandas counts bool as numeric; here True and False are two classes
     if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
         numbers = present.to_numpy(dtype=float)
