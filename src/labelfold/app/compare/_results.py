@@ -6,23 +6,20 @@ import os
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
-from labelfold.app.compare._expect import by_leave_one_out
+from labelfold.app.compare._data import Data
+from labelfold.app.compare._expect import HeldOut, by_leave_one_out
 from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._splits import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
+from labelfold.app.registry._method import Method
 from labelfold.model_selection._scoring import one_standard_error
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._data import Data
-    from labelfold.app.compare._expect import HeldOut
-    from labelfold.app.registry._method import Method
 
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"

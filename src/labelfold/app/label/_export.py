@@ -33,10 +33,7 @@ def table_csv(session: Session, safe_csv: bool) -> bytes:
     rows = session.rows
     frame = _columns(session)
     labels = np.array([label or "" for label in session.marks.labels], dtype=object)
-    if rows.target in frame:
-        frame[rows.target] = labels
-    else:
-        frame = frame.assign(**{rows.target: labels})
+    frame[rows.target] = labels
     return csv_text(np.empty((rows.n, 0)), [], ids=frame, safe_csv=safe_csv).encode()
 
 

@@ -117,8 +117,7 @@ def material(
             f"{target} has {len({*given} - {None}):,} different labels in {name}, and the page takes "
             f"{MOST_CLASSES:,} classes; name another --target."
         )
-    some = np.array(list(given), dtype=object)
-    known = None if all(label is None for label in given) else some
+    known = None if all(label is None for label in given) else np.array(list(given), dtype=object)
     shape = image_shape or table.image_shape
     X, names, made, _ = as_matrix(
         table.to_learn(),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
+from labelfold import LabelFold
 from labelfold.app._settle import nearest, settle, unit
 from labelfold.semi_supervised._unsupervised import unsupervised
-
-if TYPE_CHECKING:
-    from labelfold import LabelFold
 
 STRATEGIES = {
     "mixed": "rows that would settle most of what is unsure around them, and one in four at random",

@@ -258,8 +258,6 @@ async def _failed(request: Request, error: Exception) -> Response:
 def _bundle() -> dict[str, tuple[bytes, str]]:
     """Return the files of the page by name. No other file is served."""
     folder = files("labelfold.app.label").joinpath("static")
-    if not folder.is_dir():
-        return {}
     held = {}
     for file in folder.iterdir():
         suffix = "." + file.name.rpartition(".")[2]

@@ -8,11 +8,12 @@ import shlex
 from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from labelfold.app._explain import top_features
+from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._splits import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized, two_scores
 from labelfold.app.io._problems import count
@@ -21,9 +22,6 @@ from labelfold.app.report import _figures as figures
 from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
 from labelfold.app.report._map import pictures, placed
 from labelfold.features._column_kind import AS_IS
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
 
 _MADE = {
     "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",

@@ -6,16 +6,14 @@ Plotly reads a subset of HTML in every text, so text from the data is escaped by
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
 from labelfold.app.compare._choice import interval
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._results import Comparison
 
 # distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
 COLOURS = (

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
+from labelfold.app.compare._results import Comparison
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._map import packed, pictures
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
 
 _MOST_IN_MATRIX = 25  # most classes; with more there is a list of confused pairs
 _MOST_LISTED = 20

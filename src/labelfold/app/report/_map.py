@@ -6,15 +6,14 @@ A channel holds one value for each row, as bytes: a class (65535 for none) or a 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-if TYPE_CHECKING:
-    from labelfold.app.compare._data import Data
-    from labelfold.app.compare._results import Comparison
-    from labelfold.app.compare._review import Map
+from labelfold.app.compare._data import Data
+from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._review import HeldOutPredictions, Map
 
 _MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
 _MOST_LABELS = 30  # most labels to choose from, for several labels a row
@@ -81,15 +80,7 @@ def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
     data, rows = found.data, shown.rows
     labelled, known = data.labels.labelled[rows], data.y[rows]
     first = shown.title == found.review.maps[0].title
-    if data.facts.numbers:
-        both = np.where(labelled, known, shown.predicted)
-        ends = np.quantile(both, [0.02, 0.98])  # with extremes included most rows would have one colour
-        channels = [
-            numbers("label, or prediction where there is none", both, ends),
-            numbers("label", np.where(labelled, known, np.nan), ends),
-            numbers("prediction", shown.predicted, ends),
-        ]
-        return [*channels, *([_errors(found, rows)] if first and found.review.left_out else [])]
+    told = found.review.left_out if first else None
     if data.facts.multilabel:
         often = np.argsort(-data.counts(), kind="stable")[:_MOST_LABELS]
         channels = [
@@ -101,27 +92,26 @@ def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
             for j in often
         ]
     else:
-        channels = [
-            classes(
-                "label, or prediction where there is none",
-                np.where(labelled, known, shown.predicted),
-                data.classes,
-            ),
-            classes("label", known, data.classes),
-            classes("prediction", shown.predicted, data.classes),
-        ]
+        values = {
+            "label, or prediction where there is none": np.where(labelled, known, shown.predicted),
+            "label": known,
+            "prediction": shown.predicted,
+        }
+        if data.facts.numbers:
+            # with extremes included most rows would have one colour
+            ends = np.quantile(next(iter(values.values())), [0.02, 0.98])
+            channels = [numbers(name, some, ends) for name, some in values.items()]
+            return channels if told is None else [*channels, _errors(told, data, rows)]
+        channels = [classes(name, some, data.classes) for name, some in values.items()]
     channels.append(numbers("confidence", shown.confidence, (0.0, 1.0)))
-    if first and found.review.left_out is not None:
-        told = found.review.left_out
+    if told is not None:
         state = np.full(len(data.y), -1)
         state[data.labels.index] = np.where(told.tested, told.right(data.truth).astype(int), -1)
         channels.append(classes("right or wrong without its label", state[rows], ["wrong", "right"]))
     return channels
 
 
-def _errors(found: Comparison, rows: np.ndarray) -> dict[str, Any]:
-    told, data = found.review.left_out, found.data
-    assert told is not None
+def _errors(told: HeldOutPredictions, data: Data, rows: np.ndarray) -> dict[str, Any]:
     off = np.full(len(data.y), np.nan)
     off[data.labels.index] = told.guess - data.truth
     most = float(np.quantile(np.abs(off[data.labels.index]), 0.98))
