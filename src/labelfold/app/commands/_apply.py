@@ -15,7 +15,7 @@ import typer
 
 from labelfold.app._explain import predict_with_confidence
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of, using
+from labelfold.app.commands._console import as_fitted, named_columns, note, recipe_of, say, using
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
 from labelfold.app.io import read_model, read_table, write_table
 from labelfold.app.io._addresses import Database
@@ -51,7 +51,7 @@ def transform(
             output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source
         )
         n, k = embedded.shape
-        console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
+        say(f"{count(n, 'row')} in {count(k, 'component')} written to {output}")
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -85,7 +85,7 @@ def predict(
             return
         nothing = np.empty((n, 0))
         write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
-        console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+        say(f"{count(n, 'prediction')} written to {output}")
 
 
 def predictions_of_rows(
@@ -131,9 +131,7 @@ def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) ->
     n = table.raw.shape[0]
     named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
     write_new_table(table.source, name, named | extra)
-    console().print(
-        f"{count(n, 'prediction')} written to the new table {name} of {table.source}", soft_wrap=True
-    )
+    say(f"{count(n, 'prediction')} written to the new table {name} of {table.source}")
 
 
 def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
@@ -174,8 +172,7 @@ def _read_both(
         index_base=saved.meta.get("index_base"),
         reading=_as_fitted_on(rows.reading, saved.meta.get("images"), source),
     )
-    for sentence in table.notes:
-        note(sentence)
+    note(*table.notes)
     known = {*target, *getattr(recipe, "feature_names_in_", ())}
     left = [name for name in table.ignored if name not in known]
     if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
@@ -183,8 +180,8 @@ def _read_both(
     if recipe is not None:
         _tell_other_roles(recipe, rows.roles)
     X = as_fitted(table, saved)
-    for sentence in recipe.unread(X) if recipe is not None else ():
-        note(sentence)
+    if recipe is not None:
+        note(*recipe.unread(X))
     return saved, table, X
 
 

@@ -22,6 +22,7 @@ from labelfold.app.commands._console import (
     read_labelled,
     recipe_for,
     row_names,
+    say,
     split_commas,
     whole_numbers,
 )
@@ -148,10 +149,9 @@ def datasets(
         path = shipped.write(name, output, labels, seed)
         entry = shipped.SETS[name]
     kept = entry.rows if labels is None else labels
-    console().print(
+    say(
         f"{entry.what}: {entry.rows:,} rows × {entry.columns} columns, {kept:,} rows labelled in {entry.classes} "
-        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row",
-        soft_wrap=True,
+        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row"
     )
 
 
@@ -165,11 +165,9 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Se
         f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO_SECONDS} --save "
         f"--output {output}"
     )
-    out = console()
-    out.print(
+    say(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
-        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}",
-        soft_wrap=True,
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}"
     )
     table = read_table(path, target=entry.target, id_columns=["row"])
     _compare(
@@ -188,9 +186,7 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Se
     hidden = np.array([label is None for label in table.y])
     said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
     share = np.mean(said[hidden] == truth[hidden])
-    out.print(
-        f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly."
-    )
+    say(f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly.")
 
 
 def _compare(
@@ -241,7 +237,7 @@ def _compare(
         try:
             # a closed pipe or a full disk behind standard output must not prevent the files
             with suppress(OSError, SystemExit):
-                _show(found, console())
+                _show(found)
             _ = found.review
         except KeyboardInterrupt:  # another Ctrl-C: write the report without further fits
             interrupted = True
@@ -253,14 +249,14 @@ def _compare(
         raise KeyboardInterrupt
 
 
-def _show(found: Any, out: Any) -> None:
+def _show(found: Any) -> None:
     """Print the answer, the table of the best methods, and errors."""
-    out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
-    out.print(accuracy_grid(found))
+    say("\n".join([found.answer, *found.details]) + "\n")
+    console().print(accuracy_grid(found))
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
-        out.print(f"{label} failed: {why}.", soft_wrap=True)
+        say(f"{label} failed: {why}.")
     if (more := len(found.ranking) - MOST_METHODS) > 0:
-        out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
+        say(f"{count(more, 'more method')} in the report.")
     if found.left_out:
-        out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
+        say(f"{count(len(found.left_out), 'method')} left out; the report says why.")

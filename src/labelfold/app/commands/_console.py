@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 import typer
@@ -122,8 +121,7 @@ def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
         reading=rows.reading,
         **how,
     )
-    for sentence in table.notes:
-        note(sentence)
+    note(*table.notes)
     return table
 
 
@@ -145,12 +143,11 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
             f"{table.source} has several target columns, and a row gets one class on the page; name one --target."
         )
     mark = -1 if label_free is None else None
-    known = {value for value in table.y.tolist() if value is not None}
-    if known == {-1, 1} or -1 not in known or mark is None:
-        taken = table.y
-    else:
-        taken = np.array([None if value == mark else value for value in table.y.tolist()], dtype=object)
-    if len({value for value in taken.tolist() if value is not None}) > 1:
+    values = table.y.tolist()
+    known = {*values} - {None}
+    unlabelled = None if known == {-1, 1} else mark
+    taken = [None if value == unlabelled else value for value in values]
+    if len({*taken} - {None}) > 1:
         if label_free is None:
             _refuse_marks(table)
         if any(isinstance(value, float) and not value.is_integer() for value in known):
@@ -161,7 +158,7 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
         labels = _labels(table, mark, "classification")
         if label_free is None:
             _note_marks(table.y, labels)
-    return table, [cell_text(value) or None for value in taken.tolist()]
+    return table, [cell_text(value) or None for value in taken]
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
@@ -202,8 +199,8 @@ def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
 
 def tell_recipe(recipe: Recipe | None) -> None:
     """Show a note about each column that is not plain numbers."""
-    for line in recipe.lines(plain=False, most=20) if recipe is not None else ():
-        note(f"{line}.")
+    if recipe is not None:
+        note(*(f"{line}." for line in recipe.lines(plain=False, most=20)))
 
 
 def _note_marks(y: Any, labels: Labels) -> None:
@@ -311,9 +308,15 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
     return [int(p) for p in parts]
 
 
-def note(text: str) -> None:
-    """Show a note on standard error."""
-    typer.echo(f"Note: {printable(without_password(text))}", err=True)
+def note(*texts: str) -> None:
+    """Show notes on standard error."""
+    for text in texts:
+        typer.echo(f"Note: {printable(without_password(text))}", err=True)
+
+
+def say(text: str) -> None:
+    """Show text as it is; the terminal wraps it."""
+    console().print(text, soft_wrap=True)
 
 
 class _Console(Console):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.commands._apply import predictions_of_rows, write_predictions
-from labelfold.app.commands._console import console, named_rows, note
+from labelfold.app.commands._console import named_rows, note, say
 from labelfold.app.io._finished import finished_together, write_finished
 from labelfold.app.io._problems import refuse_input, writable_file
 
@@ -67,10 +67,9 @@ def deliver_alone(
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
     model.fit(data.X, data.targets())
-    console().print(
+    say(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
-        "rows.",
-        soft_wrap=True,
+        "rows."
     )
     with finished_together(output, _MADE) as aside:
         return _save(model, method, data, None, table, aside, safe_csv, to_table)
@@ -78,11 +77,11 @@ def deliver_alone(
 
 def name_files(output: Path, written: dict[str, Path]) -> None:
     """Print the files, which are in the folder now, and the next command."""
-    out, width = console(), max(map(len, written))
+    width = max(map(len, written))
     places = {what: output / path.name for what, path in written.items()}
-    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in places.items()), soft_wrap=True)
+    say("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in places.items()))
     if "Model" in places:
-        out.print(f"\nNext: labelfold predict {shlex.quote(str(places['Model']))} new.csv", soft_wrap=True)
+        say(f"\nNext: labelfold predict {shlex.quote(str(places['Model']))} new.csv")
 
 
 def answer_of(found: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._console import console, note, read_to_label, recipe_for, tell_recipe
+from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io._limits import unpacked_name
 from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
@@ -71,8 +71,7 @@ def label_command(
         )
         tell_recipe(made.recipe)
         running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
-        for sentence in running.session.notes[len(table.notes) :]:
-            note(sentence)
+        note(*running.session.notes[len(table.notes) :])
     typer.echo(running.url)
     if browser:
         typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
@@ -81,7 +80,7 @@ def label_command(
     sys.stdout.flush()
     running.serve()
     labels = running.session.marks.n_labels
-    console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
+    say(f"{count(labels, 'row')} labelled, in {file}.")
     if not running.ended(1.0):
         # leaving the interpreter during a fit may abort; all labels are on disk
         sys.stdout.flush()

@@ -22,6 +22,7 @@ from labelfold.app.commands._console import (
     read_labelled,
     recipe_for,
     row_names,
+    say,
     tell_recipe,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
@@ -52,7 +53,7 @@ def list_methods(
         out.print(f"{use}", style="bold")
         for m in (METHODS[name] for name in methods):
             more = "" if m.available else f"; not installed: {install(m)}"
-            out.print(f"  {m.name:<{width}}  {glossed(m)}{more}", soft_wrap=True)
+            say(f"  {m.name:<{width}}  {glossed(m)}{more}")
     out.print("\nlabelfold methods NAME describes one of them.")
 
 
@@ -145,7 +146,7 @@ def fit(
         else expectation(expected, data.measure),
         f"Saved to {output}",
     ]
-    console().print("\n".join(lines), soft_wrap=True)
+    say("\n".join(lines))
 
 
 def _method_to_fit(method: str | None, components: int | None, ridge: float | None) -> Any:
