@@ -18,7 +18,7 @@ from pathlib import Path
 from labelfold.app.io._finished import append_synced, sync_folder
 from labelfold.app.io._label_file import JOURNAL, ROWS
 from labelfold.app.io._label_lines import label_lines
-from labelfold.app.io._locks import lock
+from labelfold.app.io._locks import handle_of, lock
 from labelfold.app.io._problems import FileProblem, count, writable_file
 
 # Columns after the row number and the ids. The last column holds digests of the row and of the table.
@@ -224,12 +224,8 @@ def refuse_taken(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.is_file():
         return
-    with suppress(OSError):  # reported when the journal is opened
-        handle = os.open(path, os.O_RDWR)
-        try:
-            _take(handle, path)
-        finally:
-            os.close(handle)
+    with suppress(OSError), handle_of(path, os.O_RDWR) as handle:  # an error is reported when it is opened
+        _take(handle, path)
 
 
 def _take(handle: int, path: Path) -> None:
