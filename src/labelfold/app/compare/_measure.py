@@ -116,6 +116,10 @@ class Measure:
         member = (np.arange(int(truth.max(initial=0)) + 1) == truth[:, None]).astype(float)
         return np.hstack([right[:, None] * member, member])
 
+    def of(self, truth: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the score of predictions."""
+        return float(self.value(self.terms(truth, predicted).sum(axis=0)))
+
     def value(self, sums: np.ndarray) -> np.ndarray:
         """Return the score from sums (..., q)."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -140,6 +144,9 @@ class Measure:
         return self.value(sums)
 
 
+BALANCED = Measure("balanced accuracy", "balanced")
+
+
 def measure_for(task: str, counts: np.ndarray) -> Measure:
     """Return the score for a target: balanced accuracy if one class is five times as frequent as another.
 
@@ -151,5 +158,5 @@ def measure_for(task: str, counts: np.ndarray) -> Measure:
     if task == "regression":
         return Measure("R²", "r2")
     if counts.max() >= 5 * counts.min():
-        return Measure("balanced accuracy", "balanced")
+        return BALANCED
     return Measure("accuracy", "accuracy")

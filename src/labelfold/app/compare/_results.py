@@ -177,15 +177,11 @@ class Comparison:
         order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
         choice = choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
-        return self._leave_one_out(choice)
-
-    def _leave_one_out(self, choice: Choice) -> Choice:
-        """Replace LabelFold's expected score by its leave-one-out score, which uses more labels than folds do."""
-        method = self._method_of(choice.chosen)
-        if method != PREFERRED:
+        if self._method_of(choice.chosen) != PREFERRED:
             return choice
-        row = self.ranking.set_index("label").loc[choice.chosen]
-        own = by_leave_one_out(self.fitted(method, whole(row["k"])), self.data)
+        # leave-one-out uses more labels than folds do
+        size = whole(self.ranking.set_index("label")["k"][choice.chosen])
+        own = by_leave_one_out(self.fitted(PREFERRED, size), self.data)
         return choice if own is None else replace(own, chosen=choice.chosen, equal=choice.equal)
 
     @cached_property

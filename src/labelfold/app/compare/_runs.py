@@ -9,11 +9,11 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import balanced_accuracy_score
 
 from labelfold.app.compare._choice import OutOfFold, choose, gap
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import Data
+from labelfold.app.compare._measure import BALANCED
 from labelfold.app.compare._plan import Run
 from labelfold.app.compare._results import PREFERRED
 from labelfold.app.compare._splits import Part, Split, as_text, fold_splits, predictions_of
@@ -161,13 +161,14 @@ class Runs:
                 predicted.append(np.asarray(model.predict(held)))
         guess, truth = np.concatenate(predicted), self.data.truth[self.data.places(tested)]
         order = np.argsort(tested)
+        classes = self.measure.kind in ("accuracy", "balanced")
         size = None
         if embedded is not None:
             size = X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
         return {
             "components": None if embedded is None else embedded.shape[1],
-            "score": float(self.measure.value(self.measure.terms(truth, guess).sum(axis=0))),
-            "balanced_accuracy": self._balanced(truth, guess),
+            "score": self.measure.of(truth, guess),
+            "balanced_accuracy": BALANCED.of(truth, guess) if classes else None,
             "fit_seconds": seconds / len(split.parts),
             "transform_seconds": None if embedded is None else transform_seconds,
             "embedding_size": size,
@@ -185,14 +186,6 @@ class Runs:
         if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model
         return model
-
-    def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
-        if self.measure.kind not in ("accuracy", "balanced"):
-            return None
-        with warnings.catch_warnings():
-            # a class may have no test row
-            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
-            return float(balanced_accuracy_score(truth, guess))
 
     def _warm_up(self, run: Run, split: Split) -> None:
         """Fit on a few rows, so that compilation is not part of any timing."""
