@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -10,17 +9,27 @@ import numpy as np
 from sklearn.utils import check_array
 
 
-class _Absent:
-    """Stands for pyarrow where it is not installed. Only a `Recipe` that reads a table needs it."""
+class Absent:
+    """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
 
     def __getattr__(self, name: str) -> Any:
-        raise ImportError("Recipe reads tables with pyarrow: pip install 'labelfold[app]'.")
+        raise ImportError(self._message)
 
 
-pa: Any = _Absent()
-pc: Any = _Absent()
-with suppress(ImportError):
-    pa, pc = import_module("pyarrow"), import_module("pyarrow.compute")
+def installed(package: str, message: str) -> Any:
+    """Return a package, or an object that raises an error with this message when it is used."""
+    try:
+        return import_module(package)
+    except ImportError:
+        return Absent(message)
+
+
+_NEEDED = "Recipe reads tables with pyarrow: pip install 'labelfold[app]'."
+pa = installed("pyarrow", _NEEDED)
+pc = installed("pyarrow.compute", _NEEDED)
 
 # Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
 MISSING = {

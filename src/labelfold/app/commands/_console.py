@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import scipy.sparse as sp
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
+from labelfold.app._extras import pd
 from labelfold.app.io import SavedModel, Table, read_table
 from labelfold.app.io._addresses import without_password
 from labelfold.app.io._frames import as_written, chosen

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from labelfold.app._extras import pd
 from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data

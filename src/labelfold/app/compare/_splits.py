@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from labelfold.app._extras import pd
 from labelfold.app.compare._choice import OutOfFold
 from labelfold.app.compare._data import Data
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold

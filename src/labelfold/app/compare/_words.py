@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
+from labelfold.app._extras import pd
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
 from labelfold.app.compare._splits import whole

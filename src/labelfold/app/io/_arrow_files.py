@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, checked, is_large
 from labelfold.app.io._limits import refuse_bomb
 from labelfold.app.io._problems import FileProblem, reporting

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from labelfold.app._extras import pa, pc
 from labelfold.tables._arrow import written
 
 # Number of characters shown of a cell, and number of columns that are searched.

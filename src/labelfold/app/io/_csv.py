@@ -11,9 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import pyarrow as pa
-from pyarrow import csv as arrow_csv
-
+from labelfold.app._extras import arrow_csv, pa
 from labelfold.app.io._limits import generated, open_text
 from labelfold.app.io._problems import FileProblem, listed, one_line, printable
 

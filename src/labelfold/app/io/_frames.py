@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
+from labelfold.app._extras import pa, pd
 from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from, reporting

@@ -10,8 +10,7 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
-import pyarrow as pa
-
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, check_names
 from labelfold.app.io._problems import FileProblem, one_line
 from labelfold.tables._arrow import as_arrow, written

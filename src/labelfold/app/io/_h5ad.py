@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 
+from labelfold.app._extras import pd
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen
 from labelfold.app.io._problems import FileProblem, read_from, reporting

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from PIL import Image, ImageOps
 
+from labelfold.app._extras import pa
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
 from labelfold.app.io._sources import Request, folder_of
 from labelfold.rows._threads import in_order

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyarrow import json as arrow_json
 
+from labelfold.app._extras import pa
 from labelfold.app.io._csv import WINDOWS
 from labelfold.app.io._gathered import gathered, table_of
 from labelfold.app.io._limits import open_text
@@ -142,7 +142,8 @@ def _objects(path: Path, chunk: bytes, first: int) -> Iterator[dict[str, Any]]:
 
 def _of_array(path: Path) -> Iterator[Any]:
     """Yield the objects of a file that holds one array of objects."""
-    with reporting(path, "is not whole JSON"), open_text(path) as file:
+    errors = (ValueError, RecursionError)
+    with reporting(path, "is not whole JSON", errors=errors), open_text(path) as file:
         found = json.load(file)
     if not all(isinstance(one, dict) for one in found):
         raise FileProblem(f"{path} is an array, of which not all items are objects with a key a column.")

@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from labelfold.app._extras import pd
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._limits import is_packed

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 
+from labelfold.app._extras import pd
 from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, reporting
 from labelfold.app.io._sources import Matrix, Request
@@ -60,7 +60,8 @@ def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
     if request.targets and not request.optional:
         raise _no_choice(path, request)
     fault = "is not svmlight text (label index:value ..., one row a line)"
-    with reporting(path, fault, "correct it, or give its real format with --format"), open_text(path) as file:
+    cure, errors = "correct it, or give its real format with --format", (ValueError, OSError, EOFError)
+    with reporting(path, fault, cure, errors), open_text(path) as file:
         try:
             X, y = load_svmlight_file(file, zero_based=True)
         except OverflowError:

@@ -18,10 +18,10 @@ _LOOKED_AT = 20  # rows that are searched for the header
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
     """Read the named sheet, or the first one that is not empty."""
-    from python_calamine import CalamineWorkbook, PasswordError
+    from python_calamine import CalamineError, CalamineWorkbook, PasswordError
 
     refuse_bomb(path, path.stat().st_size, sum((zip_sizes(path) or {}).values()))
-    with reporting(path, "is not a whole workbook", "save it again"):
+    with reporting(path, "is not a whole workbook", "save it again", (CalamineError, OSError)):
         try:
             book = CalamineWorkbook.from_path(path)
             rows, name = _rows(path, book, request.reading.sheet)

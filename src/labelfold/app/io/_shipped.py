@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
+from labelfold.app._extras import pd
 from labelfold.app.io._problems import FileProblem, did_you_mean
 from labelfold.app.io._writing import write_table
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, as_written, chosen
 from labelfold.app.io._label_file import LabelFile
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed

@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 import scipy.sparse as sp
 
+from labelfold.app._extras import pa, pd
 from labelfold.app.io._frames import plain_numbers
 from labelfold.app.io._label_file import LabelFile
 from labelfold.app.io._problems import FileProblem, count

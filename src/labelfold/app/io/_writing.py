@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
+from labelfold.app._extras import pa, pd
 from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file

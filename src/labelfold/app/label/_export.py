@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from labelfold.app._extras import pd
 from labelfold.app.commands._console import named_rows
 from labelfold.app.compare._data import Data, read_data
 from labelfold.app.io._problems import Refusal, count

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from sklearn.utils import check_array
 
+from labelfold.app._extras import pd
 from labelfold.app.io._label_file import cell_text
 from labelfold.app.io._problems import Refusal, count, refusing
 from labelfold.app.io._tables import Table

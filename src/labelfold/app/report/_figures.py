@@ -9,9 +9,9 @@ import html
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy.stats import binomtest
 
+from labelfold.app._extras import pd
 from labelfold.app.compare._choice import interval
 from labelfold.app.compare._results import Comparison
 
