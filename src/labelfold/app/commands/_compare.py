@@ -46,7 +46,7 @@ Limit = Annotated[
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
-_DEMO_SECONDS = 60
+_DEMO: dict[str, Any] = {"time_limit": 60}
 
 
 @app.command("compare", epilog=MEMORY["compare"])
@@ -162,7 +162,7 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Se
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
-        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO_SECONDS} --save "
+        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
         f"--output {output}"
     )
     say(
@@ -176,10 +176,10 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Se
         output,
         True,
         command,
-        time_limit=_DEMO_SECONDS,
-        began=context.obj,
-        name="the handwritten digits",
         random_state=seed,
+        name="the handwritten digits",
+        began=context.obj,
+        **_DEMO,
     )
     truth = shipped.truth("digits")
     assert table.y is not None
