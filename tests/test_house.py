@@ -170,6 +170,33 @@ print("labelfold.rows.adapters._dask" in sys.modules)
     assert done.stdout.splitlines() == ["[0, 2]", "[0]", "[]", "True"]
 
 
+def test_without_extras_every_name_is_there():
+    """In a process of its own, in which the packages of the app seem not to be installed."""
+    code = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {sorted(APP_ONLY)}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import labelfold
+
+print(all(hasattr(labelfold, name) for name in labelfold.__all__))
+try:
+    labelfold.Recipe().fit([["a"]])
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "True",
+        "Recipe reads tables with pyarrow: pip install 'labelfold[app]'.",
+    ]
+
+
 def test_files_are_short():
     assert {name(path) for path in FILES if len(path.read_text().splitlines()) > 400} == set()
 

@@ -625,7 +625,7 @@ def test_a_failure_nobody_foresaw(wine, capsys, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("labelfold.app.io._tables.read_table", broken)
+    monkeypatch.setattr("labelfold.app.commands._console.read_table", broken)
     refuse(capsys, "compare wine.csv -t kind", "ZeroDivisionError: oops", status=1)
     sentence = refuse(capsys, "compare wine.csv -t kind", "LABELFOLD_DEBUG=1", status=1)
     assert "unforeseen" in sentence

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from labelfold.app._explain import last_step
-from labelfold.app.compare._expect import HeldOut
+
+if TYPE_CHECKING:
+    from labelfold.app.compare._expect import HeldOut
 
 # Standard deviations of the normal priors on log a and b, in the unit of the median gap.
 _SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0

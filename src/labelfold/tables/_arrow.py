@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
 
+
+class Absent:
+    """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(self._message)
+
+
+def installed(package: str, message: str) -> Any:
+    """Return a package, or an object that raises an error with this message when it is used."""
+    try:
+        return import_module(package)
+    except ImportError:
+        return Absent(message)
+
+
+_NEEDED = "Recipe reads tables with pyarrow: pip install 'labelfold[app]'."
+pa = installed("pyarrow", _NEEDED)
+pc = installed("pyarrow.compute", _NEEDED)
+
 # Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
-_MARKS = (
+MISSING = {
     "",
     "?",
     "??",
@@ -26,8 +49,6 @@ _MARKS = (
     "nan",
     "nat",
     "null",
-)
-_WORDS = (
     "nil",
     "unknown",
     "missing",
@@ -37,24 +58,14 @@ _WORDS = (
     "not known",
     "no data",
     "tbd",
-)
-MISSING = frozenset([*_MARKS, *_WORDS])
+}
 # Words that are a value in a category, but mean missing in numbers and dates.
 _MISSING_NUMBERS = ("none",)
 
 
-def arrow() -> Any:
-    """Import pyarrow and its kernels, or raise an error that says how to install it."""
-    if find_spec("pyarrow") is None:
-        raise ImportError("Recipe reads tables with pyarrow: pip install 'labelfold[app]'.")
-    import pyarrow.compute
-
-    return pyarrow
-
-
 def is_number(kind: Any) -> bool:
     """Tell whether an Arrow type is numeric."""
-    types = arrow().types
+    types = pa.types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
@@ -93,7 +104,6 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
         Columns of an array are called x0, x1, ...
     named : bool
     """
-    pa = arrow()
     if isinstance(X, pa.Table):
         return _without_views(X), True
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
@@ -107,7 +117,6 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
 
 def _without_views(table: Any) -> Any:
     """Return a table with string views (as in polars) cast to plain strings, which every kernel takes."""
-    pa = arrow()
     text = pa.large_string() if table.nbytes > 2**30 else pa.string()
     for j, field in enumerate(table.schema):
         column = table.column(j)
@@ -122,7 +131,6 @@ def _without_views(table: Any) -> Any:
 
 def _from_pandas(X: Any) -> Any:
     """Return a DataFrame as an Arrow table; columns of mixed types become text."""
-    pa = arrow()
     columns = []
     for _, column in X.items():  # noqa: PERF102 - of a DataFrame
         try:
@@ -134,7 +142,6 @@ def _from_pandas(X: Any) -> Any:
 
 def _array(values: np.ndarray) -> Any:
     """Return an array as an Arrow column; objects of mixed types become text."""
-    pa = arrow()
     if values.dtype.kind in "biufM":
         return pa.array(values, from_pandas=True)
     cells = values.tolist()
@@ -148,7 +155,7 @@ def _array(values: np.ndarray) -> Any:
 
 def is_text(kind: Any) -> bool:
     """Tell whether an Arrow type is text, including dictionaries of text."""
-    types = arrow().types
+    types = pa.types
     if types.is_dictionary(kind):
         kind = kind.value_type
     return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
@@ -156,14 +163,13 @@ def is_text(kind: Any) -> bool:
 
 def written(column: Any) -> Any:
     """Return a column of any type as text; items of lists are separated by blanks, other nested cells are null."""
-    pa = arrow()
     if pa.types.is_string(column.type):
         return column
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
-            column = pa.compute.binary_join(column.cast(pa.list_(pa.string())), " ")
+            column = pc.binary_join(column.cast(pa.list_(pa.string())), " ")
         return column.cast(pa.string())
     except pa.ArrowException:
         return pa.chunked_array([pa.nulls(len(column), pa.string())])
@@ -179,8 +185,6 @@ def text_cells(column: Any, *, numbers: bool = False) -> Any:
     numbers : bool, default=False
         Whether the column holds numbers or dates, for which "none" is missing too.
     """
-    pa = arrow()
-    pc = pa.compute
     text = pc.utf8_trim_whitespace(written(column))
     words = [*MISSING, *(_MISSING_NUMBERS if numbers else ())]
     # only cells as short as such a word are converted to lower case, and these are few
@@ -198,8 +202,6 @@ def words_for_missing(column: Any, *, numbers: bool = False) -> str:
     >>> words_for_missing(pa.chunked_array([["?", "red", "", None, "n/a", "?"]]))
     "'?' and 'n/a' mean missing"
     """
-    pa = arrow()
-    pc = pa.compute
     if not is_text(column.type):
         return ""
     text = pc.utf8_trim_whitespace(written(column))
@@ -219,7 +221,6 @@ def distinct(column: Any) -> tuple[Any, np.ndarray]:
     >>> values.to_pylist(), codes.tolist()
     (['b', 'a'], [0, 1, -1, 0])
     """
-    pa = arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray):  # more text than one chunk can hold

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.tables._arrow import arrow
+from labelfold.tables._arrow import pa
 
 # Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
 LEARNED_FROM, LABELLED = 100_000, 20_000
@@ -79,11 +79,10 @@ class Sampler:
         for i, (block, places, wanted) in enumerate(self.kept[first:], first):
             keep = (places % self.stride == 0) | wanted
             if not keep.all():
-                self.kept[i] = (block.filter(arrow().array(keep)), places[keep], wanted[keep])
+                self.kept[i] = (block.filter(pa.array(keep)), places[keep], wanted[keep])
 
     def result(self) -> tuple[Any, np.ndarray]:
         """Return the sampled rows and their indices."""
-        pa = arrow()
         self._thin(self.most)
         table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
         return table, np.concatenate([places for _, places, _ in self.kept])

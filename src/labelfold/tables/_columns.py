@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import (
-    arrow,
     distinct,
     is_number,
     is_text,
+    pa,
+    pc,
     text_cells,
     words_for_missing,
     written,
@@ -110,7 +111,6 @@ def _hardly_repeats(column: Column, n: int) -> bool:
 
 def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
     """Return a column with its given role, or with the role that its type and cells suggest."""
-    pa = arrow()
     types, kind = pa.types, cells.type
     if types.is_null(kind) or cells.null_count == len(cells):
         return Column(name, "left out", "it is empty")
@@ -209,9 +209,9 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
     missing = int(np.isnan(values).sum())
     if writing is not None and missing:
         written = text_cells(cells, numbers=True)
-        infinite = arrow().compute.match_substring_regex(written, r"^(?i:[+-]?inf(inity)?)$")
-        stray = written.filter(arrow().array(np.isnan(values))).drop_null()
-        infinities = arrow().compute.sum(infinite).as_py() or 0
+        infinite = pc.match_substring_regex(written, r"^(?i:[+-]?inf(inity)?)$")
+        stray = written.filter(pa.array(np.isnan(values))).drop_null()
+        infinities = pc.sum(infinite).as_py() or 0
         strays = len(stray) - infinities
         example = next((c for c in stray.to_pylist() if "inf" not in c.lower()), "")
         odd = f"{_cells(strays)} no number ({example[:30]!r})" if strays else ""
@@ -225,8 +225,7 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
 
 
 def _nans(cells: Any) -> int:
-    pa = arrow()
-    return (pa.compute.sum(pa.compute.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
+    return (pc.sum(pc.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
 
 
 def _cells(count: int) -> str:
@@ -234,7 +233,6 @@ def _cells(count: int) -> str:
 
 
 def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
-    pa = arrow()
     layouts: list[str] = []
     if not pa.types.is_temporal(cells.type):
         cut = text_cells(sample, numbers=True).drop_null()
@@ -273,12 +271,11 @@ def _category(name: str, cells: Any) -> Column:
 
 
 def _list(name: str, cells: Any) -> Column:
-    pa = arrow()
     if is_text(cells.type):
         some = text_cells(cells).drop_null()[:_SAMPLE].to_pylist()
         widths = Counter(len(_items(cell)) for cell in some)
     else:
-        lengths = pa.compute.list_value_length(cells).drop_null().to_numpy()
+        lengths = pc.list_value_length(cells).drop_null().to_numpy()
         widths = Counter(lengths.tolist())
     width, often = widths.most_common(1)[0] if widths else (0, 0)
     if not width or often < _MOST * sum(widths.values()):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
+from labelfold.tables._arrow import distinct, is_text, pa, pc, text_cells, written
 from labelfold.tables._numbers import numbers
 
 _TIME = (
@@ -60,7 +60,6 @@ def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
     """
     if not cells:
         return [], 0.0
-    pa = arrow()
     left = pa.chunked_array([list(cells)], type=pa.string())
     read = {name: ~np.isnan(_read(left, name)[0]) for name in LAYOUTS}
     # a tie is decided by the separator: a slash is American
@@ -87,8 +86,6 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
         Names of `LAYOUTS`. Each is tried on the cells that the previous ones could not parse. If empty, as for a
         recipe learned from typed dates, layouts are inferred from the text.
     """
-    pa = arrow()
-    pc = pa.compute
     types, kind = pa.types, column.type
     if layouts and layouts[0] in EPOCHS:
         seconds = EPOCHS[layouts[0]] * numbers(column, None)
@@ -130,7 +127,6 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
 
 def _standard(column: Any) -> Any:
     """Return text as timestamps if every cell is an ISO 8601 date without a zone, otherwise unchanged."""
-    pa = arrow()
     try:
         return column.cast(pa.timestamp("s"))
     except pa.ArrowInvalid:
@@ -138,14 +134,12 @@ def _standard(column: Any) -> Any:
 
 
 def _seconds(column: Any) -> np.ndarray:
-    pa = arrow()
     whole = column.cast(pa.timestamp("s", column.type.tz), safe=False).cast(pa.int64())
     return whole.cast(pa.float64(), safe=False).to_numpy()
 
 
 def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     """Return local and UTC seconds of text in one layout."""
-    pc = arrow().compute
     fields = pc.extract_regex(text, LAYOUTS[layout])
     names = [field.name for field in fields.type]
     n = len(text)
@@ -165,7 +159,7 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     month = whole("m", 1)
     if "name" in names:
         start = pc.utf8_lower(pc.utf8_slice_codeunits(pc.struct_field(fields, "name"), 0, 3))
-        places = pc.index_in(start, value_set=arrow().array(_MONTHS))
+        places = pc.index_in(start, value_set=pa.array(_MONTHS))
         month = pc.fill_null(places, 0).to_numpy().astype(np.int64) + 1
     hour, minute, second = whole("H", 0), whole("M", 0), whole("S", 0)
     if "half" in names:
@@ -219,9 +213,8 @@ def _month(stamps: np.ndarray) -> list[np.ndarray]:
 
 
 def _weekday(stamps: np.ndarray) -> list[np.ndarray]:
-    weekday = (
-        stamps.astype("datetime64[D]").astype(np.int64) + 3
-    ) % 7  # Monday is 0; 1970 began on a Thursday
+    # Monday is 0; 1970 began on a Thursday
+    weekday = (stamps.astype("datetime64[D]").astype(np.int64) + 3) % 7
     return [*_turn(weekday / 7), weekday >= 5]
 
 

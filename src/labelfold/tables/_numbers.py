@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, is_number, is_text, text_cells, written
+from labelfold.tables._arrow import is_number, is_text, pa, pc, text_cells, written
 
 # A sign, a currency, digits with separators, a unit. Letters directly before digits are a code, not a number.
 _WRITTEN = re.compile(
@@ -61,7 +61,6 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
         "before": before[0][0] if before else "",
         "after": after[0][0] if after else "",
     }
-    pa = arrow()
     read = parsed(pa.chunked_array([list(cells)], type=pa.string()), writing)
     return writing, 1 - read.null_count / len(read)
 
@@ -105,8 +104,6 @@ def _decimal(digits: list[str]) -> str:
 
 def parsed(column: Any, writing: Writing) -> Any:
     """Return a column of text as float64; cells that are not numbers in this format become null."""
-    pa = arrow()
-    pc = pa.compute
     text = column
     if any_match(text, f"[{_BLANKS}]"):
         text = pc.replace_substring_regex(text, f"[{_BLANKS}]", " ")
@@ -142,7 +139,6 @@ def has_thousands(column: Any, writing: Writing) -> bool:
 
 def any_match(column: Any, pattern: str) -> bool:
     """Tell whether any cell of a text column matches a pattern."""
-    pc = arrow().compute
     return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
 
@@ -151,7 +147,6 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
 
     Infinite cells count as missing. The array is float32 where the column is, float64 otherwise.
     """
-    pa = arrow()
     types = pa.types
     if types.is_duration(column.type):
         column = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
@@ -171,7 +166,6 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
 
 def plain(column: Any) -> Any:
     """Return text as numbers if every cell is a plain number, otherwise unchanged."""
-    pa = arrow()
     try:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -180,7 +174,6 @@ def plain(column: Any) -> Any:
 
 def _quick(column: Any, writing: Writing) -> Any:
     """Return text as numbers if all cells have the column's format and no thousands separators, else unchanged."""
-    pc = arrow().compute
     text, (before, after) = column, (writing["before"], writing["after"])
     if writing["decimal"] == ",":
         if pc.any(pc.match_substring(text, ".")).as_py():

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
 from labelfold.rows._threads import in_order
-from labelfold.tables._arrow import arrow, as_arrow, is_text, written
+from labelfold.tables._arrow import as_arrow, is_text, pa, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, slices, stacked
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
@@ -296,7 +296,6 @@ def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
 
 def _parsed(table: Any, used: list[Column]) -> Any:
     """Return the columns in use; text columns of numbers are parsed."""
-    pa = arrow()
     table = table.select([column.name for column in used])
     for j, column in enumerate(used):
         if column.role == "number" and column.data is not None and is_text(table.column(j).type):

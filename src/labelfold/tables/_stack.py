@@ -177,8 +177,6 @@ def feature_names(transformer: ColumnTransformer) -> np.ndarray:
     """Return the names of the columns of a recipe's matrix."""
     names: list[str] = []
     for title, part, columns in transformer.transformers_:
-        if title == "remainder":
-            continue
         if title.startswith(_TEXT):
             names += [f"{columns[0]}: {term}" for term in _text_names(part)]
         else:

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.tables._arrow import arrow, distinct, is_text, text_cells, written
+from labelfold.tables._arrow import distinct, is_text, pa, pc, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import numbers
 from labelfold.tables._packed import Packed
@@ -46,13 +46,12 @@ class ReadNumbers(Packed, ReadStep):
 
     _packed = ("writings",)
 
-    def __init__(self, writings: dict | None = None) -> None:
+    def __init__(self, writings: dict) -> None:
         self.writings = writings
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
-        writings = self.writings or {}
-        columns = [numbers(X.column(name), writings.get(name)) for name in X.column_names]
+        columns = [numbers(X.column(name), self.writings.get(name)) for name in X.column_names]
         single = all(column.dtype == np.float32 for column in columns)
         out = np.empty((X.num_rows, len(columns)), dtype=np.float32 if single else np.float64)
         for j, column in enumerate(columns):
@@ -72,14 +71,14 @@ class ReadDates(Packed, ReadStep):
 
     _packed = ("readings",)
 
-    def __init__(self, readings: dict | None = None) -> None:
+    def __init__(self, readings: dict) -> None:
         self.readings = readings
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
         made = []
         for name in X.column_names:
-            reading = (self.readings or {})[name]
+            reading = self.readings[name]
             made.append(calendar_parts(*instants(X.column(name), reading["layouts"]), reading["units"]))
         return np.hstack(made)
 
@@ -87,7 +86,7 @@ class ReadDates(Packed, ReadStep):
         """Return a name for each part of each date."""
         names = []
         for name in input_features:
-            parts = [part for unit in (self.readings or {})[name]["units"] for part in UNITS[unit]]
+            parts = [part for unit in self.readings[name]["units"] for part in UNITS[unit]]
             names += [f"{name}: {part}" for part in ("days", *parts)]
         return np.array(names, dtype=object)
 
@@ -103,17 +102,16 @@ class ReadLists(Packed, ReadStep):
 
     _packed = ("widths",)
 
-    def __init__(self, widths: dict | None = None) -> None:
+    def __init__(self, widths: dict) -> None:
         self.widths = widths
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array; rows of another length are rows of NaN."""
-        return np.hstack([lists(X.column(n), (self.widths or {})[n]) for n in X.column_names])
+        return np.hstack([lists(X.column(n), self.widths[n]) for n in X.column_names])
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each item of each list."""
-        widths = self.widths or {}
-        return np.array([f"{n}[{j}]" for n in input_features for j in range(widths[n])], dtype=object)
+        return np.array([f"{n}[{j}]" for n in input_features for j in range(self.widths[n])], dtype=object)
 
 
 class ReadText(ReadStep):
@@ -140,8 +138,6 @@ class HashedWords(ReadStep):
 
     def transform(self, X: Any) -> sp.csr_array:
         """Return the counts."""
-        pa = arrow()
-        pc = pa.compute
         texts, codes = distinct(written(X.column(0)))
         texts = pa.concat_arrays([*texts.chunks, pa.array([""], texts.type)])  # index -1 is the last one
         split = pc.utf8_split_whitespace(texts)
@@ -162,8 +158,6 @@ class HashedWords(ReadStep):
 
 def _hashed_words(tokens: Any) -> Any:
     """Return the hashes of the words of each token as a list array; tokens are separated by blanks."""
-    pa = arrow()
-    pc = pa.compute
     tokens = pc.utf8_lower(tokens)
     if not pc.all(pc.string_is_ascii(tokens)).as_py():
         tokens = pc.replace_substring_regex(pc.utf8_normalize(tokens, "NFKD"), r"\p{Mn}", "")
@@ -312,8 +306,6 @@ def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def lists(column: Any, width: int) -> np.ndarray:
     """Return a column of lists, typed or text such as [1, 2], as an array (n, width); NaN for other lengths."""
-    pa = arrow()
-    pc = pa.compute
     if is_text(column.type):
         inner = pc.utf8_trim(text_cells(column), "[]() ")
         inner = pc.replace_substring_regex(inner, r"[\s,;]+", " ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._arrow import arrow, is_text, text_cells
+from labelfold.tables._arrow import is_text, pa, text_cells
 from labelfold.tables._column import REPEATS
 
 # The replacement of a missing cell, by role.
@@ -52,7 +52,7 @@ def unread_cells(table: Any, transformer: Any) -> list[str]:
             if not is_text(column.type):
                 continue
             read = part["read"].transform(table.select([name]))[:, 0]
-            odd = text_cells(column, numbers=True).filter(arrow().array(np.isnan(read))).drop_null()
+            odd = text_cells(column, numbers=True).filter(pa.array(np.isnan(read))).drop_null()
             if len(odd):
                 found.append(
                     f"{name}: {len(odd):,} of {len(column):,} cells hold no {kind} as the model reads it, such as "

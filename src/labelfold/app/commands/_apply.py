@@ -13,35 +13,30 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from labelfold.app.commands._console import as_fitted, console, named_columns, note, recipe_of, using
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    Model,
-    SafeCsv,
-    TableOut,
-    ToTable,
-    app,
-    takes_rows,
-)
+from labelfold.app._explain import predict_with_confidence
+from labelfold.app.commands import _options as options
+from labelfold.app.commands._console import as_fitted, named_columns, note, recipe_of, say, using
+from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
+from labelfold.app.io import read_model, read_table, write_table
+from labelfold.app.io._addresses import Database
 from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
+from labelfold.app.io._sources import find
+from labelfold.app.io._writing import csv_text, writable_table
 from labelfold.tables._blocks import Blocks
 
 
 @app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def transform(
-    model: Model,
+    model: options.Model,
     rows: GivenRows,
-    output: TableOut,
+    output: options.TableOut,
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
-    safe_csv: SafeCsv = False,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
-    from labelfold.app.io import write_table
-
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
@@ -56,13 +51,13 @@ def transform(
             output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source
         )
         n, k = embedded.shape
-        console().print(f"{count(n, 'row')} in {count(k, 'component')} written to {output}", soft_wrap=True)
+        say(f"{count(n, 'row')} in {count(k, 'component')} written to {output}")
 
 
 @app.command(epilog=MEMORY["rows"])
 @partial(takes_rows, labels=False)
 def predict(
-    model: Model,
+    model: options.Model,
     rows: GivenRows,
     output: Annotated[
         Path | None,
@@ -70,13 +65,10 @@ def predict(
             "--output", "-o", help="A .parquet, .csv, .tsv or .npz file. Default: CSV on the screen."
         ),
     ] = None,
-    to_table: ToTable = None,
-    safe_csv: SafeCsv = False,
+    to_table: options.ToTable = None,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
-    from labelfold.app.io import write_table
-    from labelfold.app.io._writing import csv_text
-
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed, to_table)
@@ -93,7 +85,7 @@ def predict(
             return
         nothing = np.empty((n, 0))
         write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
-        console().print(f"{count(n, 'prediction')} written to {output}", soft_wrap=True)
+        say(f"{count(n, 'prediction')} written to {output}")
 
 
 def predictions_of_rows(
@@ -103,8 +95,6 @@ def predictions_of_rows(
 
     For numbers there are the ends of the 90% prediction interval in place of a confidence, if ``within`` is known.
     """
-    from labelfold.app._explain import predict_with_confidence
-
     predicted, confidence = by_blocks(partial(predict_with_confidence, model), X)
     columns = predicted_columns(predicted, classes)
     if hasattr(model, "classes_"):
@@ -141,16 +131,11 @@ def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) ->
     n = table.raw.shape[0]
     named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
     write_new_table(table.source, name, named | extra)
-    console().print(
-        f"{count(n, 'prediction')} written to the new table {name} of {table.source}", soft_wrap=True
-    )
+    say(f"{count(n, 'prediction')} written to the new table {name} of {table.source}")
 
 
 def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
     """Raise an error if the file cannot be written, or the table exists, before any work."""
-    from labelfold.app.io._addresses import Database
-    from labelfold.app.io._writing import writable_table
-
     if output is not None:
         refuse_input(output, where)
         writable_table(output, where)
@@ -167,9 +152,6 @@ def _read_both(
     model: Path, rows: GivenRows, output: Path | None, needed: dict[str, str], to_table: str | None = None
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
-    from labelfold.app.io import read_model, read_table
-    from labelfold.app.io._sources import find
-
     source, where = find(rows.data, rows.reading)
     refuse_destination(where, output, to_table)
     if output is not None:
@@ -190,8 +172,7 @@ def _read_both(
         index_base=saved.meta.get("index_base"),
         reading=_as_fitted_on(rows.reading, saved.meta.get("images"), source),
     )
-    for sentence in table.notes:
-        note(sentence)
+    note(*table.notes)
     known = {*target, *getattr(recipe, "feature_names_in_", ())}
     left = [name for name in table.ignored if name not in known]
     if ignored := [name for name in left if not any(fnmatchcase(name, pattern) for pattern in target)]:
@@ -199,8 +180,8 @@ def _read_both(
     if recipe is not None:
         _tell_other_roles(recipe, rows.roles)
     X = as_fitted(table, saved)
-    for sentence in recipe.unread(X) if recipe is not None else ():
-        note(sentence)
+    if recipe is not None:
+        note(*recipe.unread(X))
     return saved, table, X
 
 

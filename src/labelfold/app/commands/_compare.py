@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._apply import refuse_destination
 from labelfold.app.commands._console import (
     MOST_METHODS,
@@ -21,32 +22,16 @@ from labelfold.app.commands._console import (
     read_labelled,
     recipe_for,
     row_names,
+    say,
     split_commas,
     whole_numbers,
 )
 from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_inputs, refuse_places
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    ImageShape,
-    LabelFree,
-    SafeCsv,
-    Scale,
-    Seed,
-    Task,
-    ToTable,
-    app,
-    sides,
-    takes_rows,
-)
+from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
+from labelfold.app.io import _shipped as shipped
+from labelfold.app.io import read_table
 from labelfold.app.io._addresses import hidden
-from labelfold.app.io._problems import (
-    Refusal,
-    count,
-    printable,
-    refusing,
-    writable_folder,
-)
+from labelfold.app.io._problems import Refusal, count, printable, refusing, writable_folder
 from labelfold.app.io._sources import find
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -86,14 +71,14 @@ def compare_command(
     save: Annotated[
         bool, typer.Option("--save", help="Also write the best model, its embedding and its predictions.")
     ] = False,
-    image_shape: ImageShape = None,
-    seed: Seed = 0,
+    image_shape: options.ImageShape = None,
+    seed: options.Seed = 0,
     output: Folder = Path("labelfold-compare"),
-    label_free: LabelFree = None,
-    scale: Scale = None,
-    task: Task = "auto",
-    to_table: ToTable = None,
-    safe_csv: SafeCsv = False,
+    label_free: options.LabelFree = None,
+    scale: options.Scale = None,
+    task: options.Task = "auto",
+    to_table: options.ToTable = None,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Find the best method for a table and its expected accuracy (R² for numbers), and write a report.
 
@@ -117,16 +102,8 @@ def compare_command(
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
-        table, mark, _ = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task)
         recipe = recipe_for(table, rows.roles)
-    settings: dict[str, Any] = {
-        "methods": chosen,
-        "budgets": counts,
-        "components": sizes,
-        "repeats": repeats,
-        "task": task,
-        "scale": "auto" if scale is None else scale,
-    }
     _compare(
         table,
         mark,
@@ -134,12 +111,17 @@ def compare_command(
         save,
         safe_csv=safe_csv,
         to_table=to_table,
-        recipe=recipe,
         time_limit=time_limit,
         began=context.obj,
+        methods=chosen,
+        budgets=counts,
+        components=sizes,
+        repeats=repeats,
+        task=task,
+        scale="auto" if scale is None else scale,
+        recipe=recipe,
         image_shape=shape or table.image_shape,
         random_state=seed,
-        **settings,
     )
 
 
@@ -152,11 +134,9 @@ def datasets(
     labels: Annotated[
         int | None, typer.Option("--labels", help="Number of labels to keep. Default: all.")
     ] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """List the data sets that come with scikit-learn, or write one as a table to try things on."""
-    from labelfold.app.io import _shipped as shipped
-
     if name is None:
         grid = Grid(box=None, pad_edge=False)
         for heading in ("name", "rows", "columns", "classes", "what it is"):
@@ -169,19 +149,15 @@ def datasets(
         path = shipped.write(name, output, labels, seed)
         entry = shipped.SETS[name]
     kept = entry.rows if labels is None else labels
-    console().print(
+    say(
         f"{entry.what}: {entry.rows:,} rows × {entry.columns} columns, {kept:,} rows labelled in {entry.classes} "
-        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row",
-        soft_wrap=True,
+        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row"
     )
 
 
 @app.command(epilog=MEMORY["shipped"])
-def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) -> None:
+def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
-    from labelfold.app.io import _shipped as shipped
-    from labelfold.app.io import read_table
-
     writable_folder(output)
     entry = shipped.SETS["digits"]
     path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
@@ -189,11 +165,9 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) 
         f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
         f"--output {output}"
     )
-    out = console()
-    out.print(
+    say(
         f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
-        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}",
-        soft_wrap=True,
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}"
     )
     table = read_table(path, target=entry.target, id_columns=["row"])
     _compare(
@@ -212,9 +186,7 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: Seed = 0) 
     hidden = np.array([label is None for label in table.y])
     said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
     share = np.mean(said[hidden] == truth[hidden])
-    out.print(
-        f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly."
-    )
+    say(f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly.")
 
 
 def _compare(
@@ -258,34 +230,33 @@ def _compare(
             except NothingHeldOut as nothing:
                 if not save:
                     raise
-                name_files(
-                    deliver_alone(nothing, table, output, safe_csv, to_table, settings["random_state"])
-                )
+                seed = settings["random_state"]
+                name_files(output, deliver_alone(nothing, table, output, safe_csv, to_table, seed))
                 return
         interrupted = found.interrupted
         try:
             # a closed pipe or a full disk behind standard output must not prevent the files
             with suppress(OSError, SystemExit):
-                _show(found, console())
+                _show(found)
             _ = found.review
         except KeyboardInterrupt:  # another Ctrl-C: write the report without further fits
             interrupted = True
             found.forgo_review()
         with refusing():
             written = deliver(found, table, output, save, safe_csv, to_table)
-    name_files(written)
+    name_files(output, written)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _show(found: Any, out: Any) -> None:
+def _show(found: Any) -> None:
     """Print the answer, the table of the best methods, and errors."""
-    out.print("\n".join([found.answer, *found.details]) + "\n", soft_wrap=True)
-    out.print(accuracy_grid(found))
+    say("\n".join([found.answer, *found.details]) + "\n")
+    console().print(accuracy_grid(found))
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
-        out.print(f"{label} failed: {why}.", soft_wrap=True)
+        say(f"{label} failed: {why}.")
     if (more := len(found.ranking) - MOST_METHODS) > 0:
-        out.print(f"{count(more, 'more method')} in the report.", soft_wrap=True)
+        say(f"{count(more, 'more method')} in the report.")
     if found.left_out:
-        out.print(f"{count(len(found.left_out), 'method')} left out; the report says why.", soft_wrap=True)
+        say(f"{count(len(found.left_out), 'method')} left out; the report says why.")

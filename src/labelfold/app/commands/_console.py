@@ -8,22 +8,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import scipy.sparse as sp
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
+from labelfold.app._extras import pd
+from labelfold.app.io import SavedModel, Table, read_table
 from labelfold.app.io._addresses import without_password
+from labelfold.app.io._frames import as_written, chosen
+from labelfold.app.io._label_file import cell_text
 from labelfold.app.io._problems import FileProblem, Refusal, count, listed, one_line, printable
+from labelfold.app.io._sources import find
+from labelfold.labels import Labels, worded
+from labelfold.tables import Recipe
+from labelfold.tables._arrow import MISSING
 
 if TYPE_CHECKING:
     from labelfold.app.commands._options import GivenRows
     from labelfold.app.compare import Comparison
-    from labelfold.app.io import SavedModel, Table
-    from labelfold.labels import Labels
-    from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
 MOST_METHODS = 12  # on the screen; the report has all
@@ -50,10 +54,8 @@ def accuracy_grid(found: Comparison) -> Grid:
         if i >= MOST_METHODS and label != own:
             continue
         at = rows.set_index("budget")
-        cells = []
-        for b in budgets:
-            mean, spread = (at[name].get(b, float("nan")) for name in ("mean", "spread"))
-            cells.append(measure.with_spread(mean, float("nan") if mean != mean else spread))
+        pairs = at[["mean", "spread"]].reindex(budgets).to_numpy()
+        cells = [measure.with_spread(*pair) for pair in pairs]
         sizes = rows["components"].dropna()
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
@@ -77,7 +79,7 @@ def glossed(method: Any) -> str:
 
 def read_labelled(
     rows: GivenRows, label_free: list[str] | None, task: str = "auto"
-) -> tuple[Table, int | None, Labels]:
+) -> tuple[Table, int | None]:
     """Read a table with labels.
 
     Returns
@@ -85,11 +87,7 @@ def read_labelled(
     table : Table
     mark : int or None
         The value that marks unlabelled rows in its target, besides None.
-    labels : Labels
-        The target as read.
     """
-    from labelfold.app.io._sources import find
-
     source, where = find(rows.data, rows.reading)
     if task not in TASKS:
         raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
@@ -107,13 +105,11 @@ def read_labelled(
     labels = _labels(table, mark, task)
     if label_free is None and table.y.ndim == 1:
         _note_marks(table.y, labels)
-    return table, mark, labels
+    return table, mark
 
 
 def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
     """Read the table that the options describe, and show notes about it."""
-    from labelfold.app.io._tables import read_table
-
     target = rows.target
     table = read_table(
         rows.data,
@@ -125,8 +121,7 @@ def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
         reading=rows.reading,
         **how,
     )
-    for sentence in table.notes:
-        note(sentence)
+    note(*table.notes)
     return table
 
 
@@ -139,8 +134,6 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
     labels : list of str or None
         Its labels as text.
     """
-    from labelfold.app.io._label_file import cell_text
-
     table = _read(rows, label_free, begin=True)
     n = table.raw.shape[0]
     if table.y is None:
@@ -150,12 +143,11 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
             f"{table.source} has several target columns, and a row gets one class on the page; name one --target."
         )
     mark = -1 if label_free is None else None
-    known = {value for value in table.y.tolist() if value is not None}
-    if known == {-1, 1} or -1 not in known or mark is None:
-        taken = table.y
-    else:
-        taken = np.array([None if value == mark else value for value in table.y.tolist()], dtype=object)
-    if len({value for value in taken.tolist() if value is not None}) > 1:
+    values = table.y.tolist()
+    known = {*values} - {None}
+    unlabelled = None if known == {-1, 1} else mark
+    taken = [None if value == unlabelled else value for value in values]
+    if len({*taken} - {None}) > 1:
         if label_free is None:
             _refuse_marks(table)
         if any(isinstance(value, float) and not value.is_integer() for value in known):
@@ -166,13 +158,12 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
         labels = _labels(table, mark, "classification")
         if label_free is None:
             _note_marks(table.y, labels)
-    return table, [cell_text(value) or None for value in taken.tolist()]
+    return table, [cell_text(value) or None for value in taken]
 
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
     """Return the parsed target of a table."""
     from labelfold.app.compare._target import read_target_labels
-    from labelfold.labels import worded
 
     try:
         with warnings.catch_warnings(), worded(y=f"the target of {table.source}"):
@@ -197,24 +188,19 @@ def _refuse_marks(table: Table) -> None:
 
 def _like_none(label: Any) -> bool:
     """Tell whether a label is a word for "no label" that read_table reads as a class."""
-    from labelfold.tables._arrow import MISSING
-
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
     """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``."""
-    from labelfold.app.io._frames import chosen
-    from labelfold.tables import Recipe
-
     names = table.feature_names or []
     return Recipe(**{role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()})
 
 
 def tell_recipe(recipe: Recipe | None) -> None:
     """Show a note about each column that is not plain numbers."""
-    for line in recipe.lines(plain=False, most=20) if recipe is not None else ():
-        note(f"{line}.")
+    if recipe is not None:
+        note(*(f"{line}." for line in recipe.lines(plain=False, most=20)))
 
 
 def _note_marks(y: Any, labels: Labels) -> None:
@@ -246,10 +232,6 @@ def row_names(table: Table) -> list[str] | None:
 
 def named_rows(table: Table, recipe: Recipe | None) -> Any:
     """Return the id columns, given or found by the recipe; otherwise the row numbers."""
-    import pandas as pd
-
-    from labelfold.app.io._frames import as_written
-
     if table.ids is not None:
         return table.ids
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
@@ -272,7 +254,6 @@ def as_fitted(table: Table, saved: SavedModel) -> Any:
     recipe = recipe_of(saved.model)
     if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
-    import pandas as pd
 
     X, medians = table.raw, saved.meta.get("medians")
     if recipe is None or table.feature_names is not None:
@@ -327,9 +308,15 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
     return [int(p) for p in parts]
 
 
-def note(text: str) -> None:
-    """Show a note on standard error."""
-    typer.echo(f"Note: {printable(without_password(text))}", err=True)
+def note(*texts: str) -> None:
+    """Show notes on standard error."""
+    for text in texts:
+        typer.echo(f"Note: {printable(without_password(text))}", err=True)
+
+
+def say(text: str) -> None:
+    """Show text as it is; the terminal wraps it."""
+    console().print(text, soft_wrap=True)
 
 
 class _Console(Console):

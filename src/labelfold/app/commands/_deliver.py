@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelfold.app.commands._apply import predictions_of_rows, write_predictions
-from labelfold.app.commands._console import console, named_rows, note
+from labelfold.app.commands._console import named_rows, note, say
 from labelfold.app.io._finished import finished_together, write_finished
 from labelfold.app.io._problems import refuse_input, writable_file
 
@@ -40,10 +39,10 @@ def refuse_inputs(output: Path, *given: object) -> None:
 def deliver(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
-    """Write the report, the answer and, with ``save``, the model of a comparison; return the files by name."""
+    """Write the report, the answer and, with ``save``, the model; return the files as first written."""
     from labelfold.app.report._page import write_report
 
-    def write(aside: Path) -> dict[str, Path]:
+    with finished_together(output, _MADE) as aside:
         written = {"Report": aside / "report.html", "Results": aside / "results.csv"}
         made = {"results.csv"}
         if found.winner is not None:
@@ -55,47 +54,38 @@ def deliver(
                     found.fitted(), method, found.data, found.choice, table, aside, safe_csv, to_table
                 )
         write_report(found, written["Report"], output, made | {path.name for path in written.values()})
-        return written
-
-    return _together(output, write)
+    return written
 
 
 def deliver_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
-    """Fit and save LabelFold if there are too few labels for a comparison; return the files by name."""
+    """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
 
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
     model.fit(data.X, data.targets())
-    console().print(
+    say(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
-        "rows.",
-        soft_wrap=True,
+        "rows."
     )
-    return _together(output, lambda aside: _save(model, method, data, None, table, aside, safe_csv, to_table))
-
-
-def _together(output: Path, write: Callable[[Path], dict[str, Path]]) -> dict[str, Path]:
-    """Write files aside, then move all of them into the folder; return their paths there."""
     with finished_together(output, _MADE) as aside:
-        written = write(aside)
-    return {what: output / path.name for what, path in written.items()}
+        return _save(model, method, data, None, table, aside, safe_csv, to_table)
 
 
-def name_files(written: dict[str, Path]) -> None:
-    """Print the files, and the next command."""
-    out, width = console(), max(map(len, written))
-    out.print("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in written.items()), soft_wrap=True)
-    if "Model" in written:
-        out.print(f"\nNext: labelfold predict {shlex.quote(str(written['Model']))} new.csv", soft_wrap=True)
+def name_files(output: Path, written: dict[str, Path]) -> None:
+    """Print the files, which are in the folder now, and the next command."""
+    width = max(map(len, written))
+    places = {what: output / path.name for what, path in written.items()}
+    say("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in places.items()))
+    if "Model" in places:
+        say(f"\nNext: labelfold predict {shlex.quote(str(places['Model']))} new.csv")
 
 
 def answer_of(found: Any) -> dict[str, Any]:
     """Return the content of answer.json."""
-    choice = found.choice
     facts = {
         "method": found.best_,
         "components": found.best_size_,
@@ -103,15 +93,9 @@ def answer_of(found: Any) -> dict[str, Any]:
         "answer": found.answer,
         "details": found.details,
     }
-    if choice is not None:
-        facts |= {
-            "expected": choice.expected,
-            "low": choice.low,
-            "high": choice.high,
-            "n_rows": choice.n_rows,
-            "within": choice.within,
-            "equal": choice.equal,
-        }
+    if found.choice is not None:
+        expected = ("expected", "low", "high", "n_rows", "within", "equal")
+        facts |= {name: getattr(found.choice, name) for name in expected}
     return facts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table as Grid
 
 from labelfold.app._explain import view_kinds
-from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, using
+from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, say, using
 from labelfold.app.commands._options import MEMORY, Model, app
 from labelfold.app.io._problems import refusing
 
@@ -34,8 +34,7 @@ def _tell(saved: Any) -> None:
     facts.add_column(overflow="fold")
     for name, value in _facts(saved, method):
         facts.add_row(name, value)
-    out = console()
-    out.print(facts)
+    console().print(facts)
     tops = meta.get("top_features")
     if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
         from labelfold.app._explain import top_features
@@ -44,7 +43,7 @@ def _tell(saved: Any) -> None:
         tops = top_features(weights[:MOST_TOLD], names, MOST_TOLD)
     for i, top in enumerate(tops or (), start=1):
         features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
-        out.print(f"component {i}: {features or 'constant'}", soft_wrap=True)
+        say(f"component {i}: {features or 'constant'}")
 
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:

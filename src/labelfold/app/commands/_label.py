@@ -9,18 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from labelfold.app.commands._console import console, note, read_to_label, recipe_for, tell_recipe
-from labelfold.app.commands._options import (
-    MEMORY,
-    GivenRows,
-    ImageShape,
-    LabelFree,
-    SafeCsv,
-    Seed,
-    app,
-    sides,
-    takes_rows,
-)
+from labelfold.app.commands import _options as options
+from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
+from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io._limits import unpacked_name
 from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
 from labelfold.app.io._sources import find
@@ -39,31 +30,23 @@ def label_command(
             "--output",
             "-o",
             help="The file of labels. Default: <name of the data>.labels.csv beside the data.",
-            show_default=False,
         ),
     ] = None,
     strategy: Annotated[
         str, typer.Option("--strategy", help="How the next row is chosen; the page can switch it.")
     ] = "mixed",
-    who: Annotated[
-        str | None,
-        typer.Option("--who", help="Who labels. Default: the login name.", show_default=False),
-    ] = None,
+    who: Annotated[str | None, typer.Option("--who", help="Who labels. Default: the login name.")] = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            help="The port of the page. Default: 8421, or another if that is in use.",
-            show_default=False,
-        ),
+        typer.Option("--port", help="The port of the page. Default: 8421, or another if that is in use."),
     ] = None,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open a browser, or print the address only.")
     ] = True,
-    image_shape: ImageShape = None,
-    label_free: LabelFree = None,
-    seed: Seed = 0,
-    safe_csv: SafeCsv = False,
+    image_shape: options.ImageShape = None,
+    label_free: options.LabelFree = None,
+    seed: options.Seed = 0,
+    safe_csv: options.SafeCsv = False,
 ) -> None:
     """Label the rows of a table on a local page; the model is refitted after each label.
 
@@ -71,11 +54,24 @@ def label_command(
     """
     if lack := missing():
         raise Refusal(lack)
-    from labelfold.app.label._run import show
+    from labelfold.app.label._material import material
+    from labelfold.app.label._run import open_page, show
 
     with refusing():
         file = _label_file(rows, output)
-        running = _open(rows, file, image_shape, label_free, who, strategy, seed, port, safe_csv)
+        shape = sides("--image-shape", image_shape)
+        table, given = read_to_label(rows, label_free)
+        made = material(
+            table,
+            given,
+            name=str(table.source.name or table.source),
+            target=_target(table, rows.target),
+            recipe=recipe_for(table, rows.roles),
+            image_shape=shape,
+        )
+        tell_recipe(made.recipe)
+        running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
+        note(*running.session.notes[len(table.notes) :])
     typer.echo(running.url)
     if browser:
         typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
@@ -84,7 +80,7 @@ def label_command(
     sys.stdout.flush()
     running.serve()
     labels = running.session.marks.n_labels
-    console().print(f"{count(labels, 'row')} labelled, in {file}.", soft_wrap=True)
+    say(f"{count(labels, 'row')} labelled, in {file}.")
     if not running.ended(1.0):
         # leaving the interpreter during a fit may abort; all labels are on disk
         sys.stdout.flush()
@@ -104,38 +100,6 @@ def _label_file(rows: GivenRows, output: Path | None) -> Path:
         )
     refuse_taken(file)
     return file
-
-
-def _open(
-    rows: GivenRows,
-    file: Path,
-    image_shape: str | None,
-    label_free: list[str] | None,
-    who: str | None,
-    strategy: str,
-    seed: int,
-    port: int | None,
-    safe_csv: bool,
-) -> Any:
-    """Read the table, and start the server of the page."""
-    from labelfold.app.label._material import material
-    from labelfold.app.label._run import open_page
-
-    shape = sides("--image-shape", image_shape)
-    table, given = read_to_label(rows, label_free)
-    made = material(
-        table,
-        given,
-        name=str(table.source.name or table.source),
-        target=_target(table, rows.target),
-        recipe=recipe_for(table, rows.roles),
-        image_shape=shape,
-    )
-    tell_recipe(made.recipe)
-    running = open_page(made, file, who=who, strategy=strategy, seed=seed, port=port, safe_csv=safe_csv)
-    for sentence in running.session.notes[len(table.notes) :]:
-        note(sentence)
-    return running
 
 
 def beside(where: Any, reading: Any) -> Path:

@@ -14,6 +14,7 @@ from labelfold.app.commands import _apply as apply  # noqa: F401
 from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
 from labelfold.app.commands import _inspect as inspect  # noqa: F401
 from labelfold.app.commands import _label as label  # noqa: F401
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import (
     MOST_TOLD,
     console,
@@ -21,9 +22,10 @@ from labelfold.app.commands._console import (
     read_labelled,
     recipe_for,
     row_names,
+    say,
     tell_recipe,
 )
-from labelfold.app.commands._options import MEMORY, GivenRows, LabelFree, Scale, Seed, Task, app, takes_rows
+from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
 from labelfold.app.io._problems import Refusal, count, refuse_input, refusing, writable_file
 from labelfold.app.io._sources import find
 
@@ -51,7 +53,7 @@ def list_methods(
         out.print(f"{use}", style="bold")
         for m in (METHODS[name] for name in methods):
             more = "" if m.available else f"; not installed: {install(m)}"
-            out.print(f"  {m.name:<{width}}  {glossed(m)}{more}", soft_wrap=True)
+            say(f"  {m.name:<{width}}  {glossed(m)}{more}")
     out.print("\nlabelfold methods NAME describes one of them.")
 
 
@@ -92,13 +94,14 @@ def fit(
             "--ridge", help="The ridge of lda, or of ridge for numbers. Default: by cross-validation."
         ),
     ] = None,
-    label_free: LabelFree = None,
-    scale: Scale = None,
-    task: Task = "auto",
-    seed: Seed = 0,
+    label_free: options.LabelFree = None,
+    scale: options.Scale = None,
+    task: options.Task = "auto",
+    seed: options.Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
+    from labelfold.app.compare._expect import expectation
     from labelfold.app.compare._plan import checked_sizes
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
@@ -109,7 +112,7 @@ def fit(
         chosen = _method_to_fit(method, components, ridge)
         writable_file(output)
         refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
-        table, mark, labels = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task)
         data = read_data(
             table.to_learn(),
             table.y,
@@ -134,14 +137,16 @@ def fit(
     embedded = model.transform(data.X) if chosen.embeds else None
     save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
     lines = [
-        _fitted_line(chosen, model, embedded, table, labels),
+        _fitted_line(chosen, model, embedded, table, data.labels),
         *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),
-        _expected_line(expected, data),
+        "There are too few labels to estimate how well it predicts new rows; label more rows."
+        if expected is None
+        else expectation(expected, data.measure),
         f"Saved to {output}",
     ]
-    console().print("\n".join(lines), soft_wrap=True)
+    say("\n".join(lines))
 
 
 def _method_to_fit(method: str | None, components: int | None, ridge: float | None) -> Any:
@@ -210,14 +215,6 @@ def _fewer_components(asked: int | None, method: Any, embedded: Any) -> list[str
         return [f"-k {asked} has no effect: {method.name} has no components."]
     made = embedded.shape[1]
     return [f"-k {asked} is more than the data determine; the model has {made}."] if made < asked else []
-
-
-def _expected_line(expected: Any, data: Any) -> str:
-    from labelfold.app.compare._expect import expectation
-
-    if expected is None:
-        return "There are too few labels to estimate how well it predicts new rows; label more rows."
-    return expectation(expected, data.measure)
 
 
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:

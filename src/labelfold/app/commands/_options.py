@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import wraps
+from functools import cached_property, wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ import typer
 
 from labelfold.app.io._problems import Refusal
 from labelfold.app.io._sources import Reading
+from labelfold.labels import worded
 
 app = typer.Typer(
     name="labelfold",
@@ -23,43 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="A file (.csv, .tsv, .parquet, .arrow, .jsonl, .xlsx, .npz, .npy, .svmlight, .h5ad and others; text "
-        "also as .gz, .bz2, .zst or .zip), a folder of images, or the address of a database such as sqlite:///shop.db.",
-        show_default=False,
-    ),
-]
-Model = Annotated[Path, typer.Argument(help="A model that labelfold wrote.", show_default=False)]
-Target = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--target",
-        "-t",
-        help='The column of labels, or of numbers. Repeated, or a pattern such as "label_*": columns of 0 and 1, for '
-        "several labels a row.",
-        show_default=False,
-    ),
-]
-Ids = Annotated[
-    list[str] | None,
-    typer.Option("--id", help="A column that names the rows, carried through (may be repeated)."),
-]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out (may be repeated).")]
-Text = Annotated[
-    list[str] | None,
-    typer.Option("--text", help="A column to read as text, whatever it looks like (may be repeated)."),
-]
-Category = Annotated[
-    list[str] | None, typer.Option("--category", help="A column to read as a category (may be repeated).")
-]
-Number = Annotated[
-    list[str] | None, typer.Option("--number", help="A column to read as numbers (may be repeated).")
-]
-Date = Annotated[
-    list[str] | None, typer.Option("--date", help="A column to read as dates (may be repeated).")
-]
+Model = Annotated[Path, typer.Argument(help="A model that labelfold wrote.")]
 LabelFree = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,63 +32,11 @@ LabelFree = Annotated[
         "--unlabeled",
         help="Which values mean unlabelled, besides an empty cell (may be repeated). Default: -1, NA and the like. "
         'For the empty cell alone: "".',
-        show_default=False,
-    ),
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="csv, tsv, parquet, arrow, jsonl, excel, npz, ..., if the ending of the file does not tell.",
-    ),
-]
-Sheet = Annotated[str | None, typer.Option("--sheet", help="The sheet of a workbook. Default: the first.")]
-Query = Annotated[
-    str | None, typer.Option("--query", help="An SQL query of a database, which is opened read-only.")
-]
-FromTable = Annotated[
-    str | None, typer.Option("--table", help="The table or view of a database, instead of a query.")
-]
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        help="A table of labels beside the rows: an id, or a row number from 1, and a label. What a labelling tool "
-        "exports will do.",
-        show_default=False,
-    ),
-]
-Image = Annotated[
-    str | None,
-    typer.Option("--image", help="A column of paths of images, which are read in its place."),
-]
-ImageSize = Annotated[
-    str | None,
-    typer.Option(
-        "--image-size",
-        help="Height x width, such as 32x48, or one number for both, to which images are scaled. Default: the size "
-        "that all images have if it is small, otherwise 32x32.",
-        show_default=False,
     ),
 ]
 ImageShape = Annotated[
     str | None,
     typer.Option("--image-shape", help="Height x width, such as 28x28, where the columns are pixels."),
-]
-Colour = Annotated[
-    bool | None,
-    typer.Option(
-        "--colour/--grey", help="Read images in colour or in grey. Default: grey.", show_default=False
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option(
-        "--encoding",
-        help="The encoding of a text file, such as cp1251 or shift_jis. Default: UTF-8 or UTF-16, otherwise "
-        "Windows-1252.",
-        show_default=False,
-    ),
 ]
 Scale = Annotated[
     bool | None,
@@ -131,7 +44,6 @@ Scale = Annotated[
         "--scale/--no-scale",
         help="Bring the columns to unit variance first, or leave them as they are. Default: chosen from the data "
         "(unit variance, ranks, tf-idf or as they are).",
-        show_default=False,
     ),
 ]
 SafeCsv = Annotated[
@@ -146,7 +58,6 @@ ToTable = Annotated[
     typer.Option(
         "--to-table",
         help="Write the predictions to a new table of the database that the rows come from. It must not exist.",
-        show_default=False,
     ),
 ]
 Task = Annotated[
@@ -162,28 +73,6 @@ TableOut = Annotated[
     Path, typer.Option("--output", "-o", help="A .parquet, .csv, .tsv, .npz or .h5ad file to write.")
 ]
 
-_SHARED: dict[str, Any] = {
-    "target": Target,
-    "ids": Ids,
-    "drop": Drop,
-    "text": Text,
-    "category": Category,
-    "number": Number,
-    "date": Date,
-    "labels": Labels,
-    "format": Format,
-    "encoding": Encoding,
-    "sheet": Sheet,
-    "query": Query,
-    "table": FromTable,
-    "image": Image,
-    "image_size": ImageSize,
-    "colour": Colour,
-}
-_ROLES = ("text", "category", "number", "date")
-# Options that are passed on unchanged; --image-size is parsed first.
-_HOW = tuple(one.name for one in fields(Reading) if one.name != "image_size")
-
 # Words that replace y and parameter names in messages about the target.
 _WORDS = {
     "y": "the target",
@@ -193,30 +82,95 @@ _WORDS = {
 }
 
 
+_Columns = list[str] | None
+
+
 @dataclass(frozen=True)
 class GivenRows:
-    """The options about the rows: where they are, the roles of their columns, and how to read them.
+    """The options about the rows: where they are, the roles of their columns, and how to read them."""
 
-    Attributes
-    ----------
-    data : str
-        A path or an address.
-    target, ids, drop : list of str, or None
-        Columns.
-    roles : dict of str to list of str
-        Columns by role, such as "text".
-    labels : Path or None
-        A separate file of labels.
-    reading : Reading
-    """
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="A file (.csv, .tsv, .parquet, .arrow, .jsonl, .xlsx, .npz, .npy, .svmlight, .h5ad and others; text "
+            "also as .gz, .bz2, .zst or .zip), a folder of images, or the address of a database such as "
+            "sqlite:///shop.db."
+        ),
+    ]
+    target: Annotated[
+        _Columns,
+        typer.Option(
+            "--target",
+            "-t",
+            help='The column of labels, or of numbers. Repeated, or a pattern such as "label_*": columns of 0 and 1, '
+            "for several labels a row.",
+        ),
+    ] = None
+    ids: Annotated[
+        _Columns,
+        typer.Option("--id", help="A column that names the rows, carried through (may be repeated)."),
+    ] = None
+    drop: Annotated[_Columns, typer.Option(help="A column to leave out (may be repeated).")] = None
+    text: Annotated[
+        _Columns, typer.Option(help="A column to read as text, whatever it looks like (may be repeated).")
+    ] = None
+    category: Annotated[_Columns, typer.Option(help="A column to read as a category (may be repeated).")] = (
+        None
+    )
+    number: Annotated[_Columns, typer.Option(help="A column to read as numbers (may be repeated).")] = None
+    date: Annotated[_Columns, typer.Option(help="A column to read as dates (may be repeated).")] = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table of labels beside the rows: an id, or a row number from 1, and a label. What a labelling "
+            "tool exports will do."
+        ),
+    ] = None
+    format: Annotated[
+        str | None,
+        typer.Option(
+            help="csv, tsv, parquet, arrow, jsonl, excel, npz, ..., if the ending of the file does not tell."
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="The encoding of a text file, such as cp1251 or shift_jis. Default: UTF-8 or UTF-16, otherwise "
+            "Windows-1252."
+        ),
+    ] = None
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook. Default: the first.")] = None
+    query: Annotated[
+        str | None, typer.Option(help="An SQL query of a database, which is opened read-only.")
+    ] = None
+    table: Annotated[
+        str | None, typer.Option(help="The table or view of a database, instead of a query.")
+    ] = None
+    image: Annotated[
+        str | None, typer.Option(help="A column of paths of images, which are read in its place.")
+    ] = None
+    image_size: Annotated[
+        str | None,
+        typer.Option(
+            help="Height x width, such as 32x48, or one number for both, to which images are scaled. Default: the "
+            "size that all images have if it is small, otherwise 32x32."
+        ),
+    ] = None
+    colour: Annotated[
+        bool | None,
+        typer.Option("--colour/--grey", help="Read images in colour or in grey. Default: grey."),
+    ] = None
 
-    data: str
-    target: list[str] | None
-    ids: list[str] | None
-    drop: list[str] | None
-    roles: dict[str, list[str] | None]
-    labels: Path | None
-    reading: Reading
+    @property
+    def roles(self) -> dict[str, list[str] | None]:
+        """The columns by role, such as "text"."""
+        return {role: getattr(self, role) for role in ("text", "category", "number", "date")}
+
+    @cached_property
+    def reading(self) -> Reading:
+        """The options of reading."""
+        given = {one.name: getattr(self, one.name) for one in fields(Reading)}
+        return Reading(**given | {"image_size": sides("--image-size", self.image_size)})
 
 
 def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[..., Any]:
@@ -224,31 +178,16 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
 
     With ``labels=False`` there is no option --labels.
     """
-    shared = {name: kind for name, kind in _SHARED.items() if labels or name != "labels"}
-    own = inspect.signature(command, eval_str=True)
+    options = inspect.signature(GivenRows, eval_str=True).parameters.values()
+    shared = [option for option in options if labels or option.name != "labels"]
     parameters: list[inspect.Parameter] = []
-    for name, parameter in own.parameters.items():
-        if name != "rows":
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        parameters.append(inspect.Parameter("data", inspect.Parameter.KEYWORD_ONLY, annotation=Data))
-        for option, kind in shared.items():
-            parameters.append(
-                inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            )
+    for name, own in inspect.signature(command, eval_str=True).parameters.items():
+        parameters += shared if name == "rows" else [own]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
     @wraps(command)
     def run(**values: Any) -> Any:
-        given = {"labels": None} | {name: values.pop(name) for name in ("data", *shared)}
-        reading = Reading(
-            **{name: given[name] for name in _HOW}, image_size=sides("--image-size", given["image_size"])
-        )
-        roles = {role: given[role] for role in _ROLES}
-        rows = GivenRows(
-            given["data"], given["target"], given["ids"], given["drop"], roles, given["labels"], reading
-        )
-        from labelfold.labels import worded
-
+        rows = GivenRows(**{option.name: values.pop(option.name) for option in shared})
         with worded(**_WORDS):
             return command(rows=rows, **values)
 

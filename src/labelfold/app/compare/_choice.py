@@ -37,11 +37,14 @@ class OutOfFold:
         The terms that each row adds to the sums, in each repeat.
     fold : ndarray of shape (r, l)
         The fold in which the row was held out; -1 if it never was.
+    guess : ndarray of shape (r, l) or (r, l, c), optional
+        The predictions themselves; 0 for rows never held out.
     """
 
     measure: Measure
     terms: np.ndarray
     fold: np.ndarray
+    guess: np.ndarray | None = None
 
     @cached_property
     def mean_terms(self) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from tqdm.auto import tqdm
 
 _RUN = 0.15  # share of the time limit that a single run may take
@@ -49,9 +50,10 @@ class Clock:
         """Return a clock for a number of methods; if they are few, a run may take the share of a method."""
         return cls(limit, max(_RUN, 1 / max(n_methods, 1)))
 
-    def most(self) -> float | None:
+    def most(self, share: float | None = None) -> float:
         """Return the most seconds that a run may take: its share of the limit, at least 1."""
-        return None if self.limit is None else _at_most(self.limit, self._run)
+        limit = np.inf if self.limit is None else self.limit
+        return max(limit * (self._run if share is None else share), 1.0)
 
     def seconds(self) -> float:
         """Return the seconds since the start."""
@@ -82,9 +84,7 @@ class Clock:
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            left = min(
-                _at_most(self.limit, self._run if share is None else share), self.limit - self.seconds()
-            )
+            left = min(self.most(share), self.limit - self.seconds())
             signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _LONGEST))
             yield
         finally:
@@ -127,11 +127,8 @@ class Bar:
         usual = {label: sorted(took)[len(took) // 2] for label, took in self._took.items()}
         new = sum(usual.values()) / max(len(usual), 1)
         left = sum(count * usual.get(label, new) for label, count in self._left.items())
-        return (
-            left
-            if self._clock.limit is None
-            else max(min(left, self._clock.limit - self._clock.seconds()), 0)
-        )
+        limit = np.inf if self._clock.limit is None else self._clock.limit
+        return max(min(left, limit - self._clock.seconds()), 0)
 
     def close(self) -> None:
         """Close the bar."""
@@ -169,7 +166,3 @@ def in_words(seconds: float) -> str:
 
 def _has_alarm() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-
-
-def _at_most(limit: float, share: float) -> float:
-    return max(limit * share, 1.0)

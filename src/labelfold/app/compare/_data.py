@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 from labelfold.app.compare._measure import Measure, measure_for
 from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io._problems import listed
-from labelfold.app.io._tables import without_gaps
+from labelfold.app.io._split import without_gaps
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels

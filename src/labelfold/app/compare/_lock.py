@@ -28,23 +28,19 @@ class FolderLock(os.PathLike):
         how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the folder
         try:
             self._handle = os.open(self.folder / ".lock", how, 0o666)
-            taken = lock(self._handle) is False
-            if not taken:
-                os.ftruncate(self._handle, 0)
-                os.write(self._handle, str(os.getpid()).encode())
-        except BaseException as error:
-            self.release()
-            if isinstance(error, OSError):
+            if lock(self._handle) is False:
                 raise FileProblem(
-                    f"{self.folder} could not be written to: {error.strerror or error}."
-                ) from error
-            raise
-        if taken:
-            owner = _owner(self._handle)
+                    f"Another comparison{_owner(self._handle)} is writing to {self.folder}; wait for it to end, or "
+                    "name another folder."
+                )
+            os.ftruncate(self._handle, 0)
+            os.write(self._handle, str(os.getpid()).encode())
+        except OSError as error:
             self.release()
-            raise FileProblem(
-                f"Another comparison{owner} is writing to {self.folder}; wait for it to end, or name another folder."
-            )
+            raise FileProblem(f"{self.folder} could not be written to: {error.strerror or error}.") from error
+        except BaseException:
+            self.release()
+            raise
 
     def __fspath__(self) -> str:
         return str(self.folder)

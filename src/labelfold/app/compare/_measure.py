@@ -53,16 +53,18 @@ class Measure:
         """The name at the start of a sentence."""
         return f"{self.name[0].upper()}{self.name[1:]}"
 
+    def _number(self, value: float) -> str:
+        times, digits = (100, 1) if self.shares else (1, 2)
+        # + 0.0 turns -0.0 into 0.0
+        return f"{round(times * value, digits) + 0.0:.{digits}f}".replace("-", "−")
+
     def show(self, value: float) -> str:
         """Return a score as text.
 
         >>> Measure("accuracy", "accuracy").show(0.9134), Measure("R²", "r2").show(-0.004)
         ('91.3%', '0.00')
         """
-        if value is None or np.isnan(value):
-            return "–"
-        # + 0.0 turns -0.0 into 0.0
-        return (f"{100 * value:.1f}%" if self.shares else f"{round(value, 2) + 0.0:.2f}").replace("-", "−")
+        return "–" if value is None or np.isnan(value) else f"{self._number(value)}{'%' * self.shares}"
 
     def stated(self, value: float) -> str:
         """Return a score as text with its unit.
@@ -84,9 +86,8 @@ class Measure:
         >>> Measure("R²", "r2").difference(0.0213, 0.004)
         '0.02 ± 0.00'
         """
-        times, digits = (100, 1) if self.shares else (1, 2)
-        number = f"{round(times * value, digits) + 0.0:.{digits}f}".replace("-", "−")
-        return number if np.isnan(spread) else f"{number} ± {times * spread:.{digits}f}"
+        number = self._number(value)
+        return number if np.isnan(spread) else f"{number} ± {self._number(spread)}"
 
     def with_spread(self, value: float, spread: float) -> str:
         """Return a score as text with its spread over the repeats, if known.
@@ -96,7 +97,7 @@ class Measure:
         """
         if spread is None or np.isnan(spread):
             return self.show(value)
-        return f"{self.show(value)} ± {f'{100 * spread:.1f}' if self.shares else f'{spread:.2f}'}"
+        return f"{self.show(value)} ± {self._number(spread)}"
 
     def negligible(self, difference: float) -> bool:
         """Tell whether a difference rounds to 0."""
@@ -114,6 +115,10 @@ class Measure:
             return np.column_stack([right, np.ones(len(truth))])
         member = (np.arange(int(truth.max(initial=0)) + 1) == truth[:, None]).astype(float)
         return np.hstack([right[:, None] * member, member])
+
+    def of(self, truth: np.ndarray, predicted: np.ndarray) -> float:
+        """Return the score of predictions."""
+        return float(self.value(self.terms(truth, predicted).sum(axis=0)))
 
     def value(self, sums: np.ndarray) -> np.ndarray:
         """Return the score from sums (..., q)."""
@@ -139,6 +144,9 @@ class Measure:
         return self.value(sums)
 
 
+BALANCED = Measure("balanced accuracy", "balanced")
+
+
 def measure_for(task: str, counts: np.ndarray) -> Measure:
     """Return the score for a target: balanced accuracy if one class is five times as frequent as another.
 
@@ -150,5 +158,5 @@ def measure_for(task: str, counts: np.ndarray) -> Measure:
     if task == "regression":
         return Measure("R²", "r2")
     if counts.max() >= 5 * counts.min():
-        return Measure("balanced accuracy", "balanced")
+        return BALANCED
     return Measure("accuracy", "accuracy")

@@ -40,19 +40,13 @@ def next_rows(found: Comparison, model: Any, Z: np.ndarray | None) -> tuple[np.n
         rng = np.random.default_rng(found.settings["random_state"])
         some = np.sort(rng.permutation(len(rows))[:_MOST_SETTLED])
         known = np.sort(rng.permutation(data.labels.index)[:_MOST_SETTLED])
-        R = each_alike(Z)
+        R = StandardScaler(with_mean=False).fit_transform(Z)
         near, away = nearest(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
         best = settle(away, near, np.nan_to_num(1 - confidence[some]), _MOST_NEXT)
         settling = some[[one.candidate for one in best]]
         # if `settle` returns fewer rows, the least confident ones follow
         chosen = np.concatenate([settling, np.setdiff1d(chosen, settling)])[:_MOST_NEXT].astype(int)
     return rows[chosen], predicted[chosen], confidence[chosen]
-
-
-def each_alike(Z: np.ndarray) -> np.ndarray:
-    """Return an embedding with coordinates of unit variance."""
-    spread = Z.std(axis=0)
-    return Z / np.where(spread > 0, spread, 1.0)
 
 
 def _next_numbers(found: Comparison, model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,24 +6,20 @@ import os
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pd
+from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
-from labelfold.app.compare._expect import by_leave_one_out
+from labelfold.app.compare._data import Data
+from labelfold.app.compare._expect import HeldOut, by_leave_one_out
 from labelfold.app.compare._measure import Measure
-from labelfold.app.compare._out_of_fold import predictions_of, whole
+from labelfold.app.compare._splits import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
+from labelfold.app.registry._method import Method
 from labelfold.model_selection._scoring import one_standard_error
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from labelfold.app.compare._data import Data
-    from labelfold.app.compare._expect import HeldOut
-    from labelfold.app.compare._review import Review
-    from labelfold.app.registry._method import Method
 
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
@@ -73,8 +69,6 @@ class Comparison:
         notes: list[str] | None = None,
         stopped: str | None = None,
     ):
-        import pandas as pd
-
         types = {int: "Int64", float: "float64", str: "object"}
         self.results = (
             pd.DataFrame(rows)
@@ -98,9 +92,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Return the answer and the ranking."""
-        from labelfold.app.compare._words import brief
-
-        return "\n".join([self.answer, "", brief(self).to_string(index=False)])
+        return "\n".join([self.answer, "", _words.brief(self).to_string(index=False)])
 
     def _repr_html_(self) -> str:
         """Return the answer, the ranking and a map, for a notebook."""
@@ -156,8 +148,6 @@ class Comparison:
     @cached_property
     def ranking(self) -> pd.DataFrame:
         """One row for each method, best first."""
-        import pandas as pd
-
         at = self.series[self.series["budget"] == self.budget_]
         wide = at.pivot(index="repeat", columns="label", values="score")
         rows = []
@@ -187,15 +177,11 @@ class Comparison:
         order = [PREFERRED, *self.methods]
         preferred = sorted(kept, key=lambda label: order.index(self._method_of(label)))
         choice = choose({label: found[label] for label in kept}, preferred, self.settings["random_state"])
-        return self._leave_one_out(choice)
-
-    def _leave_one_out(self, choice: Choice) -> Choice:
-        """Replace LabelFold's expected score by its leave-one-out score, which uses more labels than folds do."""
-        method = self._method_of(choice.chosen)
-        if method != PREFERRED:
+        if self._method_of(choice.chosen) != PREFERRED:
             return choice
-        row = self.ranking.set_index("label").loc[choice.chosen]
-        own = by_leave_one_out(self.fitted(method, whole(row["k"])), self.data)
+        # leave-one-out uses more labels than folds do
+        size = whole(self.ranking.set_index("label")["k"][choice.chosen])
+        own = by_leave_one_out(self.fitted(PREFERRED, size), self.data)
         return choice if own is None else replace(own, chosen=choice.chosen, equal=choice.equal)
 
     @cached_property
@@ -205,14 +191,8 @@ class Comparison:
             return {}
         rows = self.results.to_dict("records")
         pairs = dict.fromkeys((row["method"], whole(row["k"])) for row in rows)
-        found = predictions_of(
-            self.data,
-            self.measure,
-            rows,
-            list(pairs),
-            self.settings["repeats"],
-            self.settings["random_state"],
-        )
+        repeats, seed = self.settings["repeats"], self.settings["random_state"]
+        found = predictions_of(self.data, rows, pairs, repeats, seed)
         return {self.label(*pair): one for pair, one in found.items()}
 
     @property
@@ -253,16 +233,12 @@ class Comparison:
     @property
     def answer(self) -> str:
         """The result in a sentence."""
-        from labelfold.app.compare._words import answer
-
-        return answer(self)
+        return _words.answer(self)
 
     @property
     def details(self) -> list[str]:
         """Further sentences."""
-        from labelfold.app.compare._words import details
-
-        return details(self)
+        return _words.details(self)
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
         """Return the recommended method, or another one, fitted on all rows with all labels.
@@ -284,8 +260,6 @@ class Comparison:
 
     def fitted(self, method: str | None = None, components: int | None = None) -> Any:
         """Return a method fitted on the matrix of rows, without the recipe; see `refit`. The result is cached."""
-        from labelfold.app.compare._review import fit_on_all
-
         method = self.best_ if method is None else method
         if method is None:
             raise ValueError("No method could be fitted, so there is none to fit again.")
@@ -294,7 +268,7 @@ class Comparison:
         if components is None:
             components = whole(self.ranking.set_index("method")["k"].get(method))
         if (method, components) not in self._refits:
-            self._refits[method, components] = fit_on_all(self, method, components)
+            self._refits[method, components] = _review.fit_on_all(self, method, components)
         return self._refits[method, components][0]
 
     def held_out(self) -> HeldOut | None:
@@ -303,17 +277,13 @@ class Comparison:
         return self._refits[str(self.best_), self.best_size_][1]
 
     @cached_property
-    def review(self) -> Review:
+    def review(self) -> _review.Review:
         """The content of the report besides scores: maps, confusion, components, rows to label next."""
-        from labelfold.app.compare._review import review
-
-        return review(self)
+        return _review.review(self)
 
     def forgo_review(self) -> None:
         """Leave out of the report everything that needs further fits."""
-        from labelfold.app.compare._review import EMPTY
-
-        self.__dict__["review"] = EMPTY
+        self.__dict__["review"] = _review.EMPTY
 
     def report(self, path: str | os.PathLike) -> Path:
         """Write one offline HTML page: the answer, the figures, the maps, and the rows to label next."""
@@ -324,8 +294,6 @@ class Comparison:
 
 def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     """Return the means over the runs of each method, size and budget."""
-    import pandas as pd
-
     table = series.groupby(["label", "budget"], sort=False).agg(
         method=("method", "first"),
         k=("k", "first"),
@@ -373,8 +341,6 @@ def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
 
 def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
     """Return the paired distance of each method to the best one, from scores (repeats x methods)."""
-    import pandas as pd
-
     if wide.empty:
         return pd.DataFrame({"behind": [], "behind_spread": [], "behind_in": []})
     # the best must have all repeats: a mean over fewer, perhaps easier ones cannot be compared

@@ -17,8 +17,7 @@ from labelfold.app._calibrate import calibrate, is_calibrated
 from labelfold.app._explain import ViewKind, correlations, last_step, predict_with_confidence, view_kinds
 from labelfold.app.compare._expect import HeldOut, predict_held_out
 from labelfold.app.compare._next_rows import next_rows
-from labelfold.app.compare._out_of_fold import whole
-from labelfold.app.compare._splits import fold_of_rows, from_text
+from labelfold.app.compare._splits import whole
 from labelfold.app.registry._partly_labelled import only_missing
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def review(found: Comparison) -> Review:
         model, data = found.fitted(), found.data
         embedded = np.asarray(model.transform(data.X)) if hasattr(model, "transform") else None
         rows, predicted, sure = next_rows(found, model, embedded)
-        text = [as_label(data, p) for p in predicted]
+        text = [data.named(code) for code in codes(data, predicted)]
         parts, names = _parts(model, data, embedded)
         strengths = None if parts is None else correlations(data.X, parts)
         some = np.random.default_rng(0).permutation(data.X.shape[0])[:_MOST_LOOKED_AT]
@@ -189,9 +188,8 @@ def left_out(found: Comparison) -> HeldOutPredictions | None:
     if hasattr(model, "loo_predictions_"):
         tested = everyone
         if data.labels.task in ("binary", "multiclass"):
-            tested = (
-                data.counts()[data.labels.values] > 1
-            )  # a class with one label cannot be predicted without it
+            # a class with one label cannot be predicted without it
+            tested = data.counts()[data.labels.values] > 1
         sure = getattr(model, "loo_confidence_", unknown)
         predicted = codes(data, model.loo_predictions_)
         return HeldOutPredictions(predicted, sure, tested, "leaving out one row at a time")
@@ -200,27 +198,12 @@ def left_out(found: Comparison) -> HeldOutPredictions | None:
         a, b = last_step(model).confidence_curve_
         how = "leaving out one fold at a time"
         return HeldOutPredictions(held.guess, expit(a * held.gaps + b), held.tested, how)
-    told = _predicted(found)
-    if not told:
+    assert found.winner is not None
+    one = found.out_of_fold.get(found.winner["label"])
+    if one is None or one.guess is None:
         return None
-    fold = fold_of_rows(data, found.settings["repeats"], found.settings["random_state"])
-    guess, tested = np.zeros_like(data.truth), fold[0] >= 0
-    guess[tested] = from_text(told[0], data.truth)
-    if data.facts.numbers:
-        guess = np.mean([from_text(text, data.truth) for text in told], axis=0)
-    return HeldOutPredictions(guess, unknown, tested, "leaving out one fold at a time")
-
-
-def _predicted(found: Comparison) -> list[str]:
-    """Return the out-of-fold predictions of the recommended method as stored, one text for each repeat."""
-    best = found.winner
-    assert best is not None
-    rows = found.results[
-        (found.results["method"] == best["method"])
-        & (found.results["budget"] == found.data.labels.n_labelled)
-        & (found.results["k"].fillna(-1) == (-1 if whole(best["k"]) is None else best["k"]))
-    ].dropna(subset="predicted")
-    return list(rows["predicted"])
+    guess = one.guess.mean(axis=0) if data.facts.numbers else one.guess[0]
+    return HeldOutPredictions(guess, unknown, one.fold[0] >= 0, "leaving out one fold at a time")
 
 
 def codes(data: Any, predicted: Any) -> np.ndarray:
@@ -270,11 +253,8 @@ def plane(Z: np.ndarray, X: Any) -> tuple[np.ndarray, tuple[str, str] | None]:
     the first axis.
     """
     if Z.shape[1] == 1:
-        other = _beside(Z[:, 0], X)
-        return np.column_stack([Z[:, 0], other]), (
-            "its one component",
-            "the main direction of the columns beside it",
-        )
+        axes = ("its one component", "the main direction of the columns beside it")
+        return np.column_stack([Z[:, 0], _beside(Z[:, 0], X)]), axes
     if Z.shape[1] == 2:
         return Z, ("component 1", "component 2")
     if find_spec("openTSNE") is not None and len(Z) > 3:
@@ -296,10 +276,3 @@ def _principal(X: Any, k: int) -> np.ndarray:
         P = TruncatedSVD(min(k + 1, P.shape[1]), random_state=0).fit_transform(P)
     P = np.asarray(P - P.mean(axis=0))
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
-
-
-def as_label(data: Any, predicted: Any) -> str:
-    """Return a prediction as text."""
-    if np.ndim(predicted):
-        return ", ".join(np.asarray(data.classes)[np.asarray(predicted) > 0]) or "none of them"
-    return f"{predicted:.6g}" if data.facts.numbers else str(predicted)

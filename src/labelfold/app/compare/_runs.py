@@ -9,15 +9,14 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import balanced_accuracy_score
 
 from labelfold.app.compare._choice import OutOfFold, choose, gap
 from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._out_of_fold import out_of_fold
+from labelfold.app.compare._measure import BALANCED
 from labelfold.app.compare._plan import Run
 from labelfold.app.compare._results import PREFERRED
-from labelfold.app.compare._splits import Part, Split, as_text, fold_splits
+from labelfold.app.compare._splits import Part, Split, as_text, fold_splits, predictions_of
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import one_line
 
@@ -47,9 +46,8 @@ class Runs:
         self.given_up: dict[str, str] = {}
         self._too_large: dict[str, int] = {}
         self._behind: set[Run] = set()
-        self._refittable: dict[
-            Run, Any
-        ] = {}  # models with ``refit(y)``, which reuse results that do not depend on y
+        # models with ``refit(y)``, which reuse results that do not depend on y
+        self._refittable: dict[Run, Any] = {}
         self._told = False
         self._warm: set[str] = set()
 
@@ -92,7 +90,9 @@ class Runs:
 
     def _predictions(self, repeats: int) -> dict[Run, OutOfFold]:
         """Return the out-of-fold predictions of every run that has finished ``repeats`` repeats."""
-        return out_of_fold(self.data, self.measure, self.store.rows, self.runs, repeats, self.seed)
+        runs = {(run.method.name, run.k): run for run in self.runs}
+        found = predictions_of(self.data, self.store.rows, runs, repeats, self.seed)
+        return {runs[pair]: one for pair, one in found.items() if len(one.terms) == repeats}
 
     def _drop(self, repeats: int) -> None:
         """Drop methods that are significantly worse than the best from further repeats, except LabelFold."""
@@ -136,7 +136,7 @@ class Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most() or 0:.3g} s of the time limit"
+                f"a run took longer than {self.clock.most():.3g} s of the time limit"
             )
             return  # no row is stored, so that a comparison with more time tries it again
         except Exception as error:  # the error is stored; the other methods go on
@@ -161,13 +161,14 @@ class Runs:
                 predicted.append(np.asarray(model.predict(held)))
         guess, truth = np.concatenate(predicted), self.data.truth[self.data.places(tested)]
         order = np.argsort(tested)
+        classes = self.measure.kind in ("accuracy", "balanced")
         size = None
         if embedded is not None:
             size = X.shape[0] * embedded.shape[1] * embedded.dtype.itemsize
         return {
             "components": None if embedded is None else embedded.shape[1],
-            "score": float(self.measure.value(self.measure.terms(truth, guess).sum(axis=0))),
-            "balanced_accuracy": self._balanced(truth, guess),
+            "score": self.measure.of(truth, guess),
+            "balanced_accuracy": BALANCED.of(truth, guess) if classes else None,
             "fit_seconds": seconds / len(split.parts),
             "transform_seconds": None if embedded is None else transform_seconds,
             "embedding_size": size,
@@ -185,14 +186,6 @@ class Runs:
         if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model
         return model
-
-    def _balanced(self, truth: np.ndarray, guess: np.ndarray) -> float | None:
-        if self.measure.kind not in ("accuracy", "balanced"):
-            return None
-        with warnings.catch_warnings():
-            # a class may have no test row
-            warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")
-            return float(balanced_accuracy_score(truth, guess))
 
     def _warm_up(self, run: Run, split: Split) -> None:
         """Fit on a few rows, so that compilation is not part of any timing."""

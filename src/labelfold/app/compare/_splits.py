@@ -1,13 +1,15 @@
-"""Training and test rows: folds over all labelled rows, and subsets of the labels for the learning curve."""
+"""Folds over all labelled rows, subsets of the labels for the learning curve, and out-of-fold predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from labelfold.app._extras import pd
+from labelfold.app.compare._choice import OutOfFold
 from labelfold.app.compare._data import Data
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
@@ -135,3 +137,31 @@ def from_text(text: str, like: np.ndarray) -> np.ndarray:
         rows = np.array([[float(v) for v in word.split(",")] for word in words])
         return rows if like.ndim == 2 else rows[:, 0]
     return np.array([int(word) for word in words])
+
+
+def predictions_of(
+    data: Data, rows: list[dict[str, Any]], pairs: Iterable[tuple], repeats: int, seed: int
+) -> dict[tuple, OutOfFold]:
+    """Return the out-of-fold predictions of (method, size) pairs, with the repeats that each has."""
+    fold, truth = fold_of_rows(data, repeats, seed), data.truth
+    cells = {
+        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
+        for row in rows
+        if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
+    }
+    found = {}
+    for pair in pairs:
+        guesses: list[np.ndarray] = []
+        while (*pair, len(guesses)) in cells and len(guesses) < repeats:
+            guess, held = np.zeros_like(truth), fold[len(guesses)] >= 0
+            guess[held] = from_text(cells[*pair, len(guesses)], truth)
+            guesses.append(guess)
+        if guesses:
+            terms = np.array([data.measure.terms(truth, guess) for guess in guesses])
+            found[pair] = OutOfFold(data.measure, terms, fold[: len(terms)], np.array(guesses))
+    return found
+
+
+def whole(value: Any) -> int | None:
+    """Return a cell of a table as int, None if it is missing."""
+    return None if pd.isna(value) else int(value)

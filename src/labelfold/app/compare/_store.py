@@ -8,12 +8,11 @@ import json
 import math
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from labelfold.app.compare._lock import FolderLock
-from labelfold.app.io._finished import write_finished
+from labelfold.app.io._finished import append_synced, write_finished
 from labelfold.app.io._problems import FileProblem, writable_file
 
 COLUMNS = {
@@ -108,15 +107,9 @@ class Store:
 
     def _append(self, line: bytes) -> None:
         """Append a line to the file; if that fails, the file stays unchanged."""
-        end = self._file.seek(0, os.SEEK_END)
         try:
-            left = memoryview(line)
-            while left:  # an unbuffered write may be partial
-                left = left[self._file.write(left) :]
-            os.fsync(self._file.fileno())
+            append_synced(self._file.fileno(), line, self._file.seek(0, os.SEEK_END))
         except OSError as error:
-            with suppress(OSError):
-                self._file.truncate(end)
             raise FileProblem(
                 f"{self._file.name} could not be written to: {error.strerror or error}; the results before this are "
                 "there, and the same command goes on from them."

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labelfold.app._extras import pd
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
-from labelfold.app.compare._out_of_fold import whole
+from labelfold.app.compare._splits import whole
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from labelfold.app.compare._results import Comparison
 
 
@@ -99,8 +98,6 @@ def _what_it_is(found: Comparison, best: Any) -> str:
 
 def brief(found: Comparison) -> pd.DataFrame:
     """Return the ranking as text: one line per method, at the budget that decides."""
-    import pandas as pd
-
     at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
     return pd.DataFrame(
         {
@@ -143,8 +140,6 @@ def _between(found: Comparison, first: Any, second: Any) -> pd.Series:
 
 def _tied(found: Comparison, gap: pd.Series) -> bool:
     """Tell whether two methods are about equal: neither was ahead in all repeats, or the difference rounds to 0."""
-    if gap.empty:
-        return False
     return not ((gap > 0).all() or (gap < 0).all()) or found.measure.negligible(gap.mean())
 
 

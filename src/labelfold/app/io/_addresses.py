@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, one_line
+from labelfold.app.io._sources import needed
 
 # The password, between user and host. It may contain @ and blanks, so the last @ ends it.
 _USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
@@ -85,8 +86,6 @@ def database_at(address: str) -> Database:
             f"{shown} is no address that labelfold reads{did_you_mean(kind, _DRIVERS)}; it reads sqlite:///file, "
             "duckdb:///file and postgresql://user@host/database."
         )
-    from labelfold.app.io._sources import needed
-
     needed(shown, "sqlalchemy", "sql")
     from sqlalchemy.engine import make_url
 
@@ -116,8 +115,6 @@ def database_at(address: str) -> Database:
 
 def database_in(path: Path) -> Database:
     """Return the database in a file: SQLite or DuckDB, by its first bytes."""
-    from labelfold.app.io._sources import needed
-
     needed(path, "sqlalchemy", "sql")
     from sqlalchemy.engine import URL
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, checked, is_large
 from labelfold.app.io._limits import refuse_bomb
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._problems import FileProblem, reporting
 from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._blocks import BLOCK
@@ -20,9 +21,7 @@ _FEATHER_1 = b"FEA1"
 
 def read_arrow(path: Path, kind: str, request: Request) -> Any:
     """Read an Arrow file, an Arrow stream or a Feather file; a large file as a `Stream`."""
-    import pyarrow as pa
-
-    try:
+    with reporting(path, "is not a whole Arrow or Feather file"):
         with path.open("rb") as file:
             if file.read(4) == _FEATHER_1:
                 raise FileProblem(
@@ -35,18 +34,10 @@ def read_arrow(path: Path, kind: str, request: Request) -> Any:
         blocks = list(_blocks(path, names)) if len(set(names)) == len(names) else []
         empty = pa.table([[] for _ in names], names=names)
         return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
-    except FileProblem:
-        raise
-    except Exception as error:  # the metadata of a damaged file can be wrong in any way
-        raise FileProblem(
-            f"{path} is not a whole Arrow or Feather file: {one_line(error)}; write or copy it again."
-        ) from error
 
 
 def _opened(path: Path) -> Any:
     """Open an Arrow file or stream."""
-    import pyarrow as pa
-
     source = pa.OSFile(str(path))  # a memory map would keep the pages that were read in memory
     try:
         return pa.ipc.open_file(source)
@@ -57,8 +48,6 @@ def _opened(path: Path) -> Any:
 
 def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
     """Yield some columns, validated so that a damaged file cannot cause reads outside its buffers."""
-    import pyarrow as pa
-
     unpacked = 0
     with _opened(path) as reader:
         several = hasattr(reader, "num_record_batches")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app._extras import pa, pc
 from labelfold.tables._arrow import written
 
 # Number of characters shown of a cell, and number of columns that are searched.
@@ -29,8 +30,6 @@ class Cells:
 
     def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
         if hasattr(raw, "sample"):  # read a block at a time
-            import pyarrow as pa
-
             raw = pa.concat_tables(raw.read(raw.column_names))
         self.raw, self._table = raw, hasattr(raw, "column_names")
         self.n, self.d = raw.shape
@@ -51,18 +50,16 @@ class Cells:
         columns : sequence of int, optional
             Columns to return; all by default.
         """
-        if self._table:
-            chosen = range(self.d) if columns is None else columns
-            cells = ((j, written(self.raw.column(j).slice(i, 1))[0].as_py()) for j in chosen)
-            return [(j, (cell or "")[:_LONGEST]) for j, cell in cells]
         if sp.issparse(self.raw):
             part = self.raw[[i]]
             held = dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
             return [(j, f"{held[j]:.6g}") for j in (held if columns is None else columns) if j in held]
         chosen = range(self.d) if columns is None else columns
-        return [
-            (j, "" if np.isnan(v) else f"{v:.6g}") for j, v in ((j, float(self.raw[i, j])) for j in chosen)
-        ]
+        if self._table:
+            texts = (written(self.raw.column(j).slice(i, 1))[0].as_py() for j in chosen)
+            return [(j, (text or "")[:_LONGEST]) for j, text in zip(chosen, texts, strict=True)]
+        values = (float(self.raw[i, j]) for j in chosen)
+        return [(j, "" if np.isnan(v) else f"{v:.6g}") for j, v in zip(chosen, values, strict=True)]
 
     def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
         """Return a digest of 16 hexadecimal digits for each row.
@@ -82,8 +79,6 @@ class Cells:
     def _held(self, rows: np.ndarray) -> Iterator[bytes]:
         """Yield the content of some rows as bytes."""
         if self._table:
-            import pyarrow.compute as pc
-
             # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
             joined = pc.binary_join_element_wise(
@@ -118,7 +113,6 @@ class Cells:
         found = np.zeros(self.n, dtype=bool)
         if not self._table:
             return found
-        import pyarrow.compute as pc
 
         for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
             there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)

@@ -11,7 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelfold.app.io._limits import open_text
+from labelfold.app._extras import arrow_csv, pa
+from labelfold.app.io._limits import generated, open_text
 from labelfold.app.io._problems import FileProblem, listed, one_line, printable
 
 _SEPARATORS = ",;\t|"
@@ -215,7 +216,7 @@ class CsvFile:
             except FileProblem:
                 raise
             except Exception as error:  # from pyarrow, or from unpacking the file
-                text = one_line(error)
+                text = one_line(error).removeprefix("CSV parse error: ")
                 if "UTF8" in text and self.dialect.encoding == "utf-8":
                     self.dialect = self.dialect._replace(encoding=_MIXED)
                     self.note(
@@ -227,34 +228,29 @@ class CsvFile:
                 elif "Expected" in text and not self.repair:
                     self.repair = True
                 else:
-                    raise _no_table(self.path, self.kind, text) from error
+                    raise FileProblem(
+                        f"{self.path} is not a whole {self.kind.upper()} table: {text}; every row "
+                        "needs as many cells as the header."
+                    ) from error
 
     def table(self) -> Any:
         """Return the whole file as an Arrow table."""
-        from pyarrow import csv
-
         with self._open() as file:
-            return csv.read_csv(file, *self._options())
+            return arrow_csv.read_csv(file, *self._options())
 
     def blocks(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of the file as Arrow tables, a block at a time."""
-        import pyarrow as pa
-        from pyarrow import csv
-
-        with self._open() as file, csv.open_csv(file, *self._options(columns)) as reader:
+        with self._open() as file, arrow_csv.open_csv(file, *self._options(columns)) as reader:
             for batch in reader:
                 yield pa.Table.from_batches([batch])
 
     def _options(self, columns: list[str] | None = None) -> tuple[Any, Any, Any]:
-        import pyarrow as pa
-        from pyarrow import csv
-
         names = self.dialect.names
         skipped = 0 if self.repair else self.dialect.skipped
         return (
-            csv.ReadOptions(block_size=self.block, column_names=names, skip_rows=skipped),
-            csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
-            csv.ConvertOptions(
+            arrow_csv.ReadOptions(block_size=self.block, column_names=names, skip_rows=skipped),
+            arrow_csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
+            arrow_csv.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.string()),
                 strings_can_be_null=True,
                 null_values=[""],
@@ -266,38 +262,10 @@ class CsvFile:
         """Open the file as UTF-8 bytes; in repair mode rows of a wrong length are corrected."""
         file = open_text(self.path)
         if self.dialect.encoding != "utf-8":
-            file = io.BufferedReader(_Made(file, _transcoded(self.path, file, self.dialect)), 1 << 20)
+            file = generated(file, _transcoded(self.path, file, self.dialect))
         if self.repair:
-            file = io.BufferedReader(_Made(file, _repaired(self.path, file, self.dialect)), 1 << 20)
+            file = generated(file, _repaired(self.path, file, self.dialect))
         return file
-
-
-class _Made(io.RawIOBase):
-    """A file of bytes that are generated from another file."""
-
-    def __init__(self, file: BinaryIO, parts: Iterator[bytes]) -> None:
-        self.file, self.parts, self.left = file, parts, b""
-
-    def readable(self) -> bool:
-        """Return True: the file can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
-        while not self.left:
-            part = next(self.parts, None)
-            if part is None:
-                return 0
-            self.left = part
-        count = min(len(buffer), len(self.left))
-        buffer[:count] = self.left[:count]
-        self.left = self.left[count:]
-        return count
-
-    def close(self) -> None:
-        """Close the underlying file."""
-        self.file.close()
-        super().close()
 
 
 def _transcoded(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
@@ -328,10 +296,3 @@ def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
             made.seek(0)
             made.truncate()
     yield made.getvalue().encode()
-
-
-def _no_table(path: Path, kind: str, text: str) -> FileProblem:
-    text = re.sub(r"^CSV parse error: ", "", text)
-    return FileProblem(
-        f"{path} is not a whole {kind.upper()} table: {text}; every row needs as many cells as the header."
-    )

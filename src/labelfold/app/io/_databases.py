@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
 
 from labelfold.app.io._addresses import Database
 from labelfold.app.io._csv import distinct_names
@@ -84,8 +88,6 @@ def _blocks(where: Database, connection: Any, query: str, request: Request) -> I
 
 def _table(where: Database, connection: Any, wanted: str | None) -> tuple[str | None, str]:
     """Return the schema and name of the table asked for, or of the only table."""
-    import sqlalchemy as sa
-
     inspector = sa.inspect(connection)
     there = _tables_of(inspector)
     if wanted is None:
@@ -140,14 +142,10 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
 
 
 def _engine(where: Database, write: bool) -> Any:
-    import sqlalchemy as sa
-
     # One connection, closed after use. After a disk error a rollback on return would fail and print a traceback.
     pool: dict[str, Any] = {"poolclass": sa.NullPool, "pool_reset_on_return": None}
 
     if where.kind == "sqlite":
-        import sqlite3
-
         assert where.path is not None
         uri = f"{where.path.resolve().as_uri()}?mode={'rw' if write else 'ro'}"
         # By default sqlite3 creates a table outside the transaction, and the table stays if writing its rows fails.
@@ -161,20 +159,16 @@ def _engine(where: Database, write: bool) -> Any:
         config = {"memory_limit": _DUCKDB, "temp_directory": tempfile.gettempdir()}
         options = {"read_only": not write, "config": config}
         return sa.create_engine(where.url, connect_args=options, **pool)
-    url = (
-        where.url
-        if "connect_timeout" in where.url.query
-        else where.url.update_query_dict({"connect_timeout": str(_PATIENCE)})
-    )
+    url = where.url
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": str(_PATIENCE)})
     return sa.create_engine(url, **pool)
 
 
 def _errors(where: Database) -> tuple[type[Exception], ...]:
     """Return the exceptions of SQLAlchemy, and those that the driver raises while fetching."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     driver = import_module({"sqlite": "sqlite3", "duckdb": "duckdb", "postgresql": "psycopg"}[where.kind])
-    return SQLAlchemyError, driver.Error
+    return sa.exc.SQLAlchemyError, driver.Error
 
 
 def _worded(where: Database, error: Exception) -> FileProblem:
@@ -193,8 +187,6 @@ def _worded(where: Database, error: Exception) -> FileProblem:
 
 def refuse_table(where: Database, name: str) -> None:
     """Raise an error if a table of this name exists."""
-    import sqlalchemy as sa
-
     with _connected(where) as connection:
         if name in _tables_of(sa.inspect(connection)):
             raise _table_exists(where, name)
@@ -217,9 +209,6 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
     columns : mapping of str to array
         Numbers, booleans, or text.
     """
-    import numpy as np
-    import sqlalchemy as sa
-
     refuse_table(where, name)
     arrays = {title: np.asarray(values) for title, values in columns.items()}
     kinds = [sa.Column(title, getattr(sa, _TYPES.get(a.dtype.kind, "Text"))) for title, a in arrays.items()]

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from labelfold.app.io._locks import lock
+from labelfold.app.io._locks import handle_of, lock
 from labelfold.app.io._problems import FileProblem, one_line, writable_file
 
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
@@ -156,13 +156,10 @@ def _sweep(folder: Path) -> None:
         for entry in os.scandir(folder) if _SWEEPS else ():
             if not _UNFINISHED.fullmatch(entry.name) or entry.is_symlink():
                 continue
-            with suppress(OSError):
-                handle = os.open(entry, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                try:
-                    if lock(handle):
-                        _remove(Path(entry))
-                finally:
-                    os.close(handle)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+            with suppress(OSError), handle_of(entry, flags) as handle:
+                if lock(handle):
+                    _remove(Path(entry))
 
 
 def _remove(aside: Path) -> None:
@@ -174,11 +171,20 @@ def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
     return FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.")
 
 
+def append_synced(handle: int, content: bytes, end: int) -> None:
+    """Append bytes to an open file of ``end`` bytes, and sync it; if that fails, the file stays unchanged."""
+    try:
+        left = memoryview(content)
+        while left:  # an unbuffered write may be partial
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(handle, end)
+        raise
+
+
 def sync_folder(folder: Path) -> None:
     """Sync the folder, if the system can, so that the new name is on disk."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with suppress(OSError), handle_of(folder) as handle:
+        os.fsync(handle)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pa, pd
 from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line, read_from
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from, reporting
 from labelfold.app.io._sources import Request
 from labelfold.tables._arrow import is_text, text_cells
 from labelfold.tables._blocks import BLOCK, LEARNED_FROM, Blocks, Sampler
@@ -34,7 +35,23 @@ def read_csv(path: Path, kind: str, request: Request) -> Any:
 
 def read_parquet(path: Path, kind: str, request: Request) -> Any:
     """Read a Parquet file, with its column types; a large file as a `Stream`."""
-    return checked(path, _parquet_stream(path) if is_large(path) else _read_parquet(path))
+    import pyarrow.parquet as pq
+
+    def blocks(columns: list[str]) -> Iterator[Any]:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BLOCK, columns=columns):
+                yield pa.Table.from_batches([batch]).select(columns)
+
+    with reporting(path, "is not a whole Parquet file"), pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        check_names(path, schema.names)
+        # pandas stores an index without a name as a column
+        stored = (schema.pandas_metadata or {}).get("index_columns", [])
+        names = [n for n in schema.names if n not in stored or not n.startswith("__index_level")]
+        if is_large(path):
+            return checked(path, Stream(names, blocks))
+        refuse_bomb(path, path.stat().st_size, 8 * file.metadata.num_rows * len(schema.names))
+        return checked(path, file.read().select(names))
 
 
 def is_large(path: Path) -> bool:
@@ -47,7 +64,7 @@ def checked(path: Path, table: Any) -> Any:
     check_names(path, table.column_names)
     if isinstance(table, Stream):
         return replace(table, blocks=partial(_read_later, path, table.blocks))
-    if hasattr(table, "num_rows") and not table.num_rows:
+    if not table.num_rows:
         raise FileProblem(f"{path} has a header but no rows.")
     return table
 
@@ -72,24 +89,19 @@ class Stream:
 
         The blocks have a sample to fit a recipe on, unless there is a fitted one.
         """
-        most = LEARNED_FROM if sampled else 1
-        return self.attempt(lambda: self._split(list(names), targets, ids, most))
 
-    def _split(
-        self, names: list[str], targets: Sequence[str], ids: Sequence[str], most: int
-    ) -> tuple[Any, Any]:
-        import pyarrow as pa
+        def once() -> tuple[Any, Any]:
+            sampler, aside = Sampler(LEARNED_FROM if sampled else 1), []
+            for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
+                labelled = np.zeros(block.num_rows, dtype=bool)
+                for name in targets:
+                    labelled |= block.column(name).is_valid().to_numpy().astype(bool)
+                sampler.add(block.select(names), labelled)
+                aside.append(block.select([*targets, *ids]))
+            read = Blocks(list(names), sampler.rows, self.blocks, *sampler.result())
+            return read, pa.concat_tables(aside)
 
-        sampler, aside = Sampler(most), []
-        for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
-            labelled = np.zeros(block.num_rows, dtype=bool)
-            for name in targets:
-                labelled |= block.column(name).is_valid().to_numpy().astype(bool)
-            sampler.add(block.select(names), labelled)
-            aside.append(block.select([*targets, *ids]))
-        sample, places = sampler.result()
-        read = Blocks(names, sampler.rows, self.blocks, sample, places)
-        return read, pa.concat_tables(aside)
+        return self.attempt(once)
 
 
 def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:
@@ -110,8 +122,6 @@ def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) 
 
 def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
     """Return some columns as a DataFrame: text columns as written, or as categories if ``coded``."""
-    import pandas as pd
-
     columns = {}
     for name in names:
         column = table.column(name)
@@ -142,45 +152,6 @@ def plain_numbers(path: Any, table: Any) -> np.ndarray:
             )
         columns.append(values)
     return np.column_stack(columns)
-
-
-def _read_parquet(path: Path) -> Any:
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            check_names(path, file.schema_arrow.names)
-            cells = file.metadata.num_rows * len(file.schema_arrow.names)
-            refuse_bomb(path, path.stat().st_size, 8 * cells)
-            table = file.read()
-            stored = (table.schema.pandas_metadata or {}).get("index_columns", [])
-            index = [name for name in stored if isinstance(name, str) and name.startswith("__index_level")]
-            return table.drop_columns([name for name in index if name in table.column_names])
-    except FileProblem:
-        raise
-    except Exception as error:  # the metadata of a damaged file can be wrong in any way
-        raise _no_parquet(path, error) from error
-
-
-def _parquet_stream(path: Path) -> Stream:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def blocks(columns: list[str]) -> Iterator[Any]:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BLOCK, columns=columns):
-                yield pa.Table.from_batches([batch]).select(columns)
-
-    try:
-        with pq.ParquetFile(path) as file:
-            names = [name for name in file.schema_arrow.names if not name.startswith("__index_level")]
-    except Exception as error:
-        raise _no_parquet(path, error) from error
-    return Stream(names, blocks)
-
-
-def _no_parquet(path: Path, error: Exception) -> FileProblem:
-    return FileProblem(f"{path} is not a whole Parquet file: {one_line(error)}; write or copy it again.")
 
 
 def check_names(path: Any, names: list[str]) -> None:

@@ -7,8 +7,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain, islice
 from typing import Any
 
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, check_names
 from labelfold.app.io._problems import FileProblem, one_line
 from labelfold.tables._arrow import as_arrow, written
@@ -27,8 +29,6 @@ def gathered(where: Any, blocks: Iterable[Any]) -> Any:
     A column of several types becomes text, as in a CSV file. The blocks are read once, so a query runs once and every
     pass sees the same rows.
     """
-    import pyarrow as pa
-
     kept: list[Any] = []
     spool, held, rows = None, 0, 0
     schemas: list[Any] = []
@@ -70,8 +70,6 @@ class _Spool:
 
     def add(self, block: Any) -> None:
         """Write a block."""
-        import pyarrow as pa
-
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, block.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as made:
             made.write_table(block)
@@ -85,8 +83,6 @@ class _Spool:
 
     def blocks(self) -> Iterator[Any]:
         """Yield the blocks in the order in which they were added."""
-        import pyarrow as pa
-
         for start, end in zip(self.places, self.places[1:], strict=False):
             self.file.seek(start)
             yield pa.ipc.open_stream(self.file.read(end - start)).read_all()
@@ -94,16 +90,13 @@ class _Spool:
 
 def _one_schema(schemas: Sequence[Any]) -> Any:
     """Return the columns of several schemas in order of first occurrence, each with a common type."""
-    import pyarrow as pa
-
     if len(schemas) == 1:
         return schemas[0].remove_metadata()
-    kinds: dict[str, list[Any]] = {}
-    for schema in schemas:
-        for name in schema.names if len(set(schema.names)) == len(schema.names) else ():
-            kinds.setdefault(name, []).append(schema.field(name).type)
     if twice := [schema for schema in schemas if len(set(schema.names)) < len(schema.names)]:
         return twice[0]
+    kinds: dict[str, list[Any]] = {}
+    for field in chain(*schemas):
+        kinds.setdefault(field.name, []).append(field.type)
     return pa.schema([(name, _common(some)) for name, some in kinds.items()])
 
 
@@ -114,8 +107,6 @@ def _common(kinds: Sequence[Any]) -> Any:
     >>> _common([pa.null(), pa.int64(), pa.float64()]), _common([pa.int64(), pa.string()])
     (DataType(double), DataType(string))
     """
-    import pyarrow as pa
-
     found = list(dict.fromkeys(kinds))
     try:
         fields = [pa.schema([("x", kind)]) for kind in found]
@@ -126,8 +117,6 @@ def _common(kinds: Sequence[Any]) -> Any:
 
 def _conformed(block: Any, schema: Any) -> Any:
     """Return a block with the columns and types of a schema; missing columns are null."""
-    import pyarrow as pa
-
     there = set(block.column_names)
     columns = []
     for field in schema:
@@ -147,27 +136,19 @@ def table_of(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Any:
     >>> table_of(["n", "mixed"], [(1, "a"), (None, 2.0)]).to_pydict()
     {'n': [1, None], 'mixed': ['a', '2']}
     """
-    import pyarrow as pa
-
     columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
     return pa.table([_column(list(cells)) for cells in columns], names=list(names))
 
 
 def in_blocks(rows: Iterable[Sequence[Any]], width: int) -> Iterator[list[Sequence[Any]]]:
-    """Yield rows in small blocks."""
-    size, block = max(CELLS // max(width, 1), 1), []
-    for row in rows:
-        block.append(row)
-        if len(block) == size:
-            yield block
-            block = []
-    yield block
+    """Yield rows in small blocks, and at the end an empty one."""
+    rows, size = iter(rows), max(CELLS // max(width, 1), 1)
+    yield from iter(lambda: list(islice(rows, size)), [])
+    yield []
 
 
 def _column(cells: list[Any]) -> Any:
     """Return the cells of a column as an Arrow array of their common type, or as text."""
-    import pyarrow as pa
-
     kinds = set(map(type, cells)) - {type(None)}
     make: Callable[[Any], Any] | None = None
     if (len(kinds) > 1 and kinds <= _NUMBERS) or kinds == {Decimal}:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app._extras import pd
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, read_from
+from labelfold.app.io._problems import FileProblem, read_from, reporting
 from labelfold.app.io._sources import Matrix, Request
 
 # Names of the embedding, and of the columns of predictions, in a written copy.
@@ -25,7 +26,6 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     """Read X, some columns of obs, and the names of genes and cells."""
     import anndata
     import h5py
-    import pandas as pd
 
     with _worded(path):
         with h5py.File(path) as file:
@@ -45,15 +45,8 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     if X.dtype != np.float32:
         X = X.astype(np.float64)
     names = list(map(str, obs.columns))
-    targets = list(request.targets)
-    if request.optional:
-        targets = [name for name in targets if name in names]
-    else:
-        for name in targets:
-            if name not in names:
-                raise FileProblem(
-                    f"{path} has no obs column {name!r}{did_you_mean(name, names)}; it has {listed(names)}."
-                )
+    wanted = [name for name in request.targets if name in names or not request.optional]
+    targets = chosen(path, names, "obs", wanted)
     obs.columns = names
     ids = obs[chosen(path, names, "id", request.ids)].astype(object).reset_index(drop=True)
     if ids.empty:
@@ -88,7 +81,6 @@ def write_copy(
     """
     import anndata
     import h5py
-    import pandas as pd
 
     writable_copy(source, path)
     with _worded(source), finished_file(path) as file:
@@ -127,19 +119,13 @@ def _parts(path: Path) -> Iterator[bytes]:
 @contextmanager
 def _worded(path: Path) -> Iterator[None]:
     """Turn errors about a file into one sentence, and suppress the warnings of anndata."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with reporting(path, "is not a whole .h5ad file"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
             yield
-    except FileProblem:
-        raise
-    except BlockingIOError:
-        raise FileProblem(f"{path} is locked by another program; close it there, or read a copy.") from None
-    except Exception as error:  # a damaged HDF5 file can raise any error
-        if "unable to lock" in str(error):
-            raise FileProblem(
-                f"{path} is locked by another program; close it there, or read a copy."
-            ) from None
-        raise FileProblem(
-            f"{path} is not a whole .h5ad file: {one_line(error)}; write or copy it again."
-        ) from error
+        except Exception as error:
+            if isinstance(error, BlockingIOError) or "unable to lock" in str(error):
+                raise FileProblem(
+                    f"{path} is locked by another program; close it there, or read a copy."
+                ) from None
+            raise

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image, ImageOps
 
+from labelfold.app._extras import pa
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
-from labelfold.app.io._sources import Request, needed
+from labelfold.app.io._sources import Request, folder_of
 from labelfold.rows._threads import in_order
 
 FILE, CLASS = "file", "class"
@@ -49,9 +51,6 @@ _FORMATS = (
 
 def read_folder(folder: Path, kind: str, request: Request) -> Any:
     """Return the files of a folder as a table; the class is the subfolder."""
-    import pyarrow as pa
-    from PIL import Image
-
     endings = {ending for ending, name in Image.registered_extensions().items() if name in _FORMATS}
     files, others = [], 0
     for place, below, names in os.walk(folder):
@@ -93,21 +92,12 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
     size : pair of int
         Height and width.
     """
-    import pyarrow as pa
-
-    needed(where, "PIL", "images")
-    from PIL import Image
-
     if column not in table.column_names:
         names = table.column_names
         raise FileProblem(
             f"{where} has no image column {column!r}{did_you_mean(column, names) or f'; it has {listed(names)}'}."
         )
-    root = (
-        where
-        if isinstance(where, Path) and where.is_dir()
-        else Path(getattr(where, "path", where) or ".").parent
-    )
+    root = folder_of(where)
     paths = [None if cell is None else str(cell).strip() for cell in table.column(column).to_pylist()]
     colour = bool(request.reading.colour)
     size = request.reading.image_size or _usual_size(root, paths)
@@ -123,9 +113,8 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
     starts = range(0, len(paths), _AT_ONCE)
     work = partial(_read_some, root, paths, size, colour)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", Image.DecompressionBombWarning
-        )  # the image is left out, and a note names it
+        # the image is left out, and a note names it
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         with read_from(where):
             for start, (some, good) in zip(starts, in_order(work, starts), strict=True):
                 X[start : start + len(some)], read[start : start + len(some)] = some, good
@@ -179,8 +168,6 @@ def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open an image, if it is a regular file: reading from a pipe could wait for ever."""
-    from PIL import Image
-
     if not path.is_file():
         raise ValueError("it is no file")
     Image.init()
@@ -209,8 +196,6 @@ def _read_some(
 
 def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
     """Return an image as numbers from 0 to 255, upright, with transparent parts on white."""
-    from PIL import Image, ImageOps
-
     height, width = size
     mode = "RGB" if colour else "L"
     with _opened(path) as image:
@@ -225,8 +210,6 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
 
 def picture(path: Path, side: int) -> Any:
     """Return an image in colour, upright, with sides of at most ``side`` pixels; None if it cannot be read."""
-    from PIL import ImageOps
-
     try:
         with warnings.catch_warnings(), _opened(path) as image:
             warnings.simplefilter("ignore")
@@ -242,8 +225,6 @@ def picture(path: Path, side: int) -> Any:
 
 def _plain(image: Any, mode: str) -> Any:
     """Return an image of any mode as one with 8 bits for each pixel and channel."""
-    from PIL import Image
-
     if image.mode[0] in "IF":  # 16 bits or more; Pillow would clip them at 255
         values = np.asarray(image, dtype=np.float64)
         low, high = float(values.min()), float(values.max())

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow import json as arrow_json
 
+from labelfold.app._extras import pa
 from labelfold.app.io._csv import WINDOWS
 from labelfold.app.io._gathered import gathered, table_of
 from labelfold.app.io._limits import open_text
-from labelfold.app.io._problems import FileProblem, one_line
+from labelfold.app.io._problems import FileProblem, one_line, reporting
 from labelfold.app.io._sources import Request
 
 _CHUNK = 1 << 24
@@ -69,9 +71,6 @@ def _parsed(chunk: bytes, as_text: dict[str, Any]) -> Any:
 
     Text that looks like a date stays text, as in a CSV file; ``as_text`` collects the keys of such columns.
     """
-    import pyarrow as pa
-    from pyarrow import json as arrow_json
-
     if _brackets(chunk) > _MOST_BRACKETS:
         return None
     known = len(as_text)
@@ -111,8 +110,6 @@ def _in_order(table: Any, names: list[str]) -> Any:
 
 def _dates_as_text(kind: Any) -> Any:
     """Return a type with dates replaced by text; None if it contains no dates."""
-    import pyarrow as pa
-
     if pa.types.is_timestamp(kind):
         return pa.string()
     if pa.types.is_struct(kind):
@@ -145,11 +142,9 @@ def _objects(path: Path, chunk: bytes, first: int) -> Iterator[dict[str, Any]]:
 
 def _of_array(path: Path) -> Iterator[Any]:
     """Yield the objects of a file that holds one array of objects."""
-    try:
-        with open_text(path) as file:
-            found = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise FileProblem(f"{path} is not whole JSON: {one_line(error)}; write or copy it again.") from error
+    errors = (ValueError, RecursionError)
+    with reporting(path, "is not whole JSON", errors=errors), open_text(path) as file:
+        found = json.load(file)
     if not all(isinstance(one, dict) for one in found):
         raise FileProblem(f"{path} is an array, of which not all items are objects with a key a column.")
     yield _from_objects(found)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pd
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._limits import is_packed
@@ -66,8 +67,6 @@ class LabelFile:
 
     def _of_page(self) -> Any:
         """Return the readable cells of a file written by `labelfold label`; None for another file."""
-        import pandas as pd
-
         path = self.path
         if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
             return None
@@ -95,17 +94,15 @@ class LabelFile:
         if len(usual) == 1:
             return usual
         if len(names) == 2 and not targets:
-            self._refuse_no_header()
+            if names[0].isdecimal():
+                raise FileProblem(
+                    f"{self.path} begins with {names[0]!r}; it needs a header, such as row,label."
+                )
             return names[1:]
         hint = did_you_mean(targets[0], names) if targets else ""
         raise FileProblem(
             f"{self.path} should hold a column of labels{hint}; it has {listed(names)}, and --target names the one."
         )
-
-    def _refuse_no_header(self) -> None:
-        first = next(iter(self.cells))
-        if first.isdecimal():
-            raise FileProblem(f"{self.path} begins with {first!r}; it needs a header, such as row,label.")
 
     def merged(self, y: Any, ids: Any, n: int, where: Any) -> Any:
         """Return the labels of n rows: from the file if it has one for the row, otherwise from ``y``.
@@ -120,8 +117,6 @@ class LabelFile:
         where : path
             The source of the rows, for messages.
         """
-        import pandas as pd
-
         rows, named = self._places(ids, n, where)
         columns = {}
         for target in self.targets:

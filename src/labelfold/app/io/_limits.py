@@ -7,16 +7,18 @@ import gzip
 import io
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import FileProblem, failure_to_read, listed, one_line, read_from
+from labelfold.app._extras import pa
+from labelfold.app.io._problems import FileProblem, failure_to_read, listed, read_from, reporting
 
 # A file is refused if it unpacks to more than ALWAYS bytes and to more than TIMES its size. Tables and models stay
 # far below this factor; decompression bombs reach about 1000.
 ALWAYS, TIMES = 1 << 30, 200
 _LONGEST_LINE = 1 << 26
+_PART = 1 << 20  # bytes that are unpacked at a time
+_DAMAGED = "is damaged or cut short"
 
 
 def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
@@ -64,21 +66,9 @@ def open_text(path: Path) -> BinaryIO:
     """Open a text file. A file that ends in .gz, .bz2, .zst or .zip is unpacked, within the limits."""
     if not is_packed(path):
         return path.open("rb")
-    with _unpacking(path):
+    with reporting(path, _DAMAGED):
         file = _OPENERS[path.suffix.lower()](path)
-    return io.BufferedReader(_Bounded(path, file), 1 << 20)
-
-
-@contextmanager
-def _unpacking(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileProblem:
-        raise
-    except Exception as error:  # each unpacking library has its own errors
-        raise FileProblem(
-            f"{path} is damaged or cut short: {one_line(error)}; write or copy it again."
-        ) from error
+    return generated(file, _bounded(path, file))
 
 
 def _open_zip(path: Path) -> Any:
@@ -87,8 +77,9 @@ def _open_zip(path: Path) -> Any:
 
 def _table_in(path: Path) -> str:
     """Return the name of the only table in a zip archive, or raise an error if there is not exactly one."""
-    with read_from(path):
-        members = _members(path)
+    with read_from(path), reporting(path, "is not a whole zip archive"), zipfile.ZipFile(path) as archive:
+        every = archive.infolist()
+    members = [m for m in every if not m.is_dir() and "__MACOSX/" not in m.filename]
     if any(member.flag_bits & 1 for member in members):
         raise FileProblem(f"{path} is locked with a password; unpack it first.")
     named = [member.filename for member in members]
@@ -102,19 +93,7 @@ def _table_in(path: Path) -> str:
     return named[0]
 
 
-def _members(path: Path) -> list[zipfile.ZipInfo]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [m for m in archive.infolist() if not m.is_dir() and "__MACOSX/" not in m.filename]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise FileProblem(
-            f"{path} is not a whole zip archive: {one_line(error)}; write or copy it again."
-        ) from error
-
-
 def _open_zstd(path: Path) -> Any:
-    import pyarrow as pa
-
     return pa.input_stream(path, compression="zstd")
 
 
@@ -126,34 +105,46 @@ _OPENERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-class _Bounded(io.RawIOBase):
-    """The unpacked content of a file, with limits on its size and the length of its lines."""
+def _bounded(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the unpacked content of a file, with limits on its size and the length of its lines."""
+    packed, total, line = path.stat().st_size, 0, 0
+    while True:
+        with reporting(path, _DAMAGED):
+            part = file.read(_PART)
+        if not part:
+            return
+        total += len(part)
+        refuse_bomb(path, packed, total)
+        end = part.rfind(b"\n")
+        line = line + len(part) if end < 0 else len(part) - end - 1
+        if line > _LONGEST_LINE:
+            raise FileProblem(f"{path} has a line of more than {_LONGEST_LINE >> 20} MB; it is no table.")
+        yield part
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self.path, self.file = path, file
-        self.packed = path.stat().st_size
-        self.total = self.line = 0
+
+def generated(file: IO[bytes], parts: Iterator[bytes]) -> BinaryIO:
+    """Return a file of bytes that are generated from another file, which is closed with it."""
+    return io.BufferedReader(_Generated(file, parts), _PART)
+
+
+class _Generated(io.RawIOBase):
+    def __init__(self, file: IO[bytes], parts: Iterator[bytes]) -> None:
+        self.file, self.parts, self.left = file, parts, b""
 
     def readable(self) -> bool:
-        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
-        with _unpacking(self.path):
-            part = self.file.read(len(buffer))
-        buffer[: len(part)] = part
-        self.total += len(part)
-        refuse_bomb(self.path, self.packed, self.total)
-        end = part.rfind(b"\n")
-        self.line = self.line + len(part) if end < 0 else len(part) - end - 1
-        if self.line > _LONGEST_LINE:
-            raise FileProblem(
-                f"{self.path} has a line of more than {_LONGEST_LINE >> 20} MB; it is no table."
-            )
-        return len(part)
+        while not self.left:
+            part = next(self.parts, None)
+            if part is None:
+                return 0
+            self.left = part
+        count = min(len(buffer), len(self.left))
+        buffer[:count] = self.left[:count]
+        self.left = self.left[count:]
+        return count
 
     def close(self) -> None:
-        """Close the underlying file."""
         self.file.close()
         super().close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,22 +10,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app._extras import pd
 from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, reporting
 from labelfold.app.io._sources import Matrix, Request
 
 # More columns than this, if most of them are empty, are refused as an error in the file.
 _MOST_UNUSED = 10_000_000
 
 
-def read_npz(
-    path: Path, target: str | None, ids: Sequence[str] = ()
-) -> tuple[Any, np.ndarray | None, list[str] | None, Any]:
-    """Return X, the target (``y`` or ``Y`` by default), the feature names and the ids of an NPZ file."""
+def npz_source(path: Path, kind: str, request: Request) -> Matrix:
+    """Read an NPZ file: X, the target (``y`` or ``Y`` by default), the feature names and the ids."""
+    if len(request.targets) > 1:
+        raise _no_choice(path, request)
     arrays = _Arrays(path)
     X = _matrix(path, arrays)
-    name = target if target is not None else next((n for n in ("y", "Y") if n in arrays), None)
-    if name is not None and name not in arrays:
+    name = next((n for n in (*request.targets, "y", "Y") if n in arrays), None)
+    if request.targets and not request.optional and name != request.targets[0]:
+        (name,) = request.targets
         hint = did_you_mean(name, arrays)
         raise FileProblem(f"{path} has no target array {name!r}{hint}; it holds {listed(arrays)}.")
     y = None if name is None else arrays[name]
@@ -38,12 +39,10 @@ def read_npz(
         raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
     names = arrays.get("feature_names")
     named = None if names is None or names.shape != X.shape[1:] else [str(n) for n in names]
-    return X, y, named, _ids(path, arrays, ids, X.shape[0])
+    return Matrix(X, y, named, _ids(path, arrays, request.ids, X.shape[0]), list(request.targets))
 
 
 def _ids(path: Path, arrays: Mapping[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
-    import pandas as pd
-
     for name in ids:
         if name not in arrays or arrays[name].shape != (n,):
             hint = did_you_mean(name, arrays)
@@ -53,27 +52,26 @@ def _ids(path: Path, arrays: Mapping[str, np.ndarray], ids: Sequence[str], n: in
     return pd.DataFrame({name: arrays[name] for name in ids}) if ids else None
 
 
-def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, int]:
-    """Return X, y and the index of the first column (0 or 1) of an svmlight file."""
+def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
+    """Read an svmlight file. Its columns are numbered from 0 or 1, as those of the fitted rows if there are any."""
     from sklearn.datasets import load_svmlight_file
 
-    try:
-        with open_text(path) as file:
+    _refuse_ids(path, request)
+    if request.targets and not request.optional:
+        raise _no_choice(path, request)
+    fault = "is not svmlight text (label index:value ..., one row a line)"
+    cure, errors = "correct it, or give its real format with --format", (ValueError, OSError, EOFError)
+    with reporting(path, fault, cure, errors), open_text(path) as file:
+        try:
             X, y = load_svmlight_file(file, zero_based=True)
-    except FileProblem:
-        raise
-    except OverflowError:
-        raise FileProblem(f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up.") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise FileProblem(
-            f"{path} is not svmlight text (label index:value ..., one row a line): {one_line(error)}; correct it, or "
-            "give its real format with --format."
-        ) from error
+        except OverflowError:
+            raise FileProblem(
+                f"{path} has an index above {2**31 - 1:,}; number the columns from 1 up."
+            ) from None
     X = sp.csr_array(X)
     first = int(X.indices.min(initial=1))
     # decided here, not by scikit-learn, so that new rows are read with the base of the fitted rows
-    if index_base is None:
-        index_base = min(first, 1)
+    index_base = min(first, 1) if request.index_base is None else request.index_base
     if first < index_base:
         raise FileProblem(f"{path} counts its columns from 0, and the file the model was fitted on from 1.")
     d = X.shape[1] - index_base
@@ -84,7 +82,9 @@ def read_svmlight(path: Path, index_base: int | None) -> tuple[Any, np.ndarray, 
         )
     # in place, because these arrays may fill most of the memory
     X.indices -= index_base
-    return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0))), y, index_base
+    X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], max(d, 0)))
+    # every line has a label, perhaps a placeholder; a separate file of labels replaces it
+    return Matrix(X, None if request.optional else y, index_base=index_base)
 
 
 class _Arrays(Mapping):
@@ -104,9 +104,20 @@ class _Arrays(Mapping):
         if name not in self.read:
             self.unpacked += self.sizes[name]
             refuse_bomb(self.path, self.path.stat().st_size, self.unpacked)
-            with self._worded(), np.load(self.path, allow_pickle=False) as stored:
-                self.read[name] = stored[name]
+            with reporting(self.path, "is not a whole NPZ file"):
+                self.read[name] = self._unpacked(name)
         return self.read[name]
+
+    def _unpacked(self, name: str) -> np.ndarray:
+        try:
+            with np.load(self.path, allow_pickle=False) as stored:
+                return stored[name]
+        except ValueError as error:
+            if "Object arrays" in str(error):
+                raise FileProblem(
+                    f"{self.path} holds an array of Python objects, which is never opened; save numbers or strings."
+                ) from None
+            raise
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sizes)
@@ -116,22 +127,6 @@ class _Arrays(Mapping):
 
     def __contains__(self, name: object) -> bool:
         return name in self.sizes
-
-    @contextmanager
-    def _worded(self) -> Iterator[None]:
-        try:
-            yield
-        except FileProblem:
-            raise
-        except (Exception, MemoryError) as error:
-            if "Object arrays" in str(error):
-                raise FileProblem(
-                    f"{self.path} holds an array of Python objects, which is never opened; save numbers or strings."
-                ) from None
-            # zipfile, zlib and NumPy's header parser have errors of their own
-            raise FileProblem(
-                f"{self.path} is not a whole NPZ file: {one_line(error)}; write or copy it again."
-            ) from error
 
 
 def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -170,51 +165,28 @@ def _floats(X: Any) -> Any:
     return X if X.dtype == np.float32 else X.astype(np.float64, copy=False)
 
 
-def npz_source(path: Path, kind: str, request: Request) -> Matrix:
-    """Read an NPZ file: X, and the arrays of labels and names."""
-    if len(request.targets) > 1:
-        raise _no_choice(path, request)
-    target = request.targets[0] if request.targets else None
-    if target is not None and request.optional and target not in _Arrays(path):
-        target = None
-    X, y, names, ids = read_npz(path, target, request.ids)
-    return Matrix(X, y, names, ids, list(request.targets))
-
-
 def npy_source(path: Path, kind: str, request: Request) -> Matrix:
     """Read an NPY file, which holds X only."""
     if request.targets and not request.optional:
         raise FileProblem(
             f"{path} holds one array and no target; name a file of labels beside it with --labels."
         )
-    if request.ids:
-        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
-    try:
-        with path.open("rb") as file:
-            # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
-            X = np.load(
-                SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
-            )
-    except (Exception, MemoryError) as error:
-        raise FileProblem(
-            f"{path} is not a whole NPY file of numbers: {one_line(error)}; write it with numpy.save, or copy it "
-            "again."
-        ) from error
+    _refuse_ids(path, request)
+    cure = "write it with numpy.save, or copy it again"
+    with reporting(path, "is not a whole NPY file of numbers", cure), path.open("rb") as file:
+        # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
+        X = np.load(
+            SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
+        )
     if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub":
         shape, dtype = getattr(X, "shape", ()), getattr(X, "dtype", type(X).__name__)
         raise FileProblem(f"{path} has an X of shape {shape} and type {dtype}, not a matrix of numbers.")
     return Matrix(_floats(X))
 
 
-def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
-    """Read an svmlight file."""
+def _refuse_ids(path: Path, request: Request) -> None:
     if request.ids:
         raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
-    if request.targets and not request.optional:
-        raise _no_choice(path, request)
-    X, y, index_base = read_svmlight(path, request.index_base)
-    # every line has a label, perhaps a placeholder; a separate file of labels replaces it
-    return Matrix(X, None if request.optional else y, index_base=index_base)
 
 
 def _no_choice(path: Path, request: Request) -> FileProblem:

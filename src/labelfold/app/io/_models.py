@@ -13,7 +13,6 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -240,45 +239,30 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
     if not named or not isinstance(n_features, int | None):
         raise _damaged(path, f"its {_NOTE} does not list columns")
     # the other notes are only displayed; a note of the wrong type is dropped
-    return {name: value if _KINDS.get(name, _anything)(value) else None for name, value in meta.items()}
+    shown = meta.keys() & _KINDS.keys()
+    wrong = [name for name in shown if not any(_is(meta[name], kind) for kind in _KINDS[name])]
+    return meta | dict.fromkeys(wrong)
 
 
-def _anything(value: Any) -> bool:
-    return True
+def _is(value: Any, kind: Any) -> bool:
+    """Tell whether a JSON value is of a kind: a type, [kind] for a list, or (kind, kind) for a pair."""
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_is(item, kind[0]) for item in value)
+    if isinstance(kind, tuple):
+        return isinstance(value, list) and len(value) == len(kind) and all(map(_is, value, kind))
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _listing(kind: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(kind, value))
-
-
-def _weighed(value: Any) -> bool:
-    """Tell whether a value is a pair of a name and a number."""
-    return (
-        isinstance(value, list) and len(value) == 2 and _text(value[0]) and isinstance(value[1], int | float)
-    )
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_KINDS = {
-    **dict.fromkeys(("model", "method", *_VERSIONS), _text),
-    **dict.fromkeys(("n_rows", "n_labelled", "n_components", "index_base"), _whole),
-    "classes": _listing(_text),
-    "target": lambda value: _text(value) or _listing(_text)(value),
-    "counts": _listing(_whole),
-    "range": lambda value: _listing(_number)(value) and len(value) == 2,
-    "within": _number,
-    "top_features": _listing(_listing(_weighed)),
+# The kinds of notes that are shown; any of several.
+_KINDS: dict[str, list[Any]] = {
+    **{name: [str] for name in ("model", "method", *_VERSIONS)},
+    **{name: [int] for name in ("n_rows", "n_labelled", "n_components", "index_base")},
+    "classes": [[str]],
+    "target": [str, [str]],
+    "counts": [[int]],
+    "range": [(int | float, int | float)],
+    "within": [int | float],
+    "top_features": [[[(str, int | float)]]],
 }
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 # Control characters, marks that change the writing direction, and bytes of a file name that are not text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -91,6 +92,22 @@ def failure_to_read(error: BaseException | None) -> str:
             return said
         error = error.__cause__ or error.__context__
     return ""
+
+
+@contextmanager
+def reporting(
+    path: object, fault: str, cure: str = "write or copy it again", errors: Any = Exception
+) -> Iterator[None]:
+    """Turn errors into a FileProblem that says what is at fault with a file, and what to do.
+
+    By default these are all errors: the content of a damaged file can be wrong in any way.
+    """
+    try:
+        yield
+    except FileProblem:
+        raise
+    except errors as error:
+        raise FileProblem(f"{path} {fault}: {one_line(error)}; {cure}.") from error
 
 
 @contextmanager

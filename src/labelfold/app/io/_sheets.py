@@ -10,7 +10,7 @@ from typing import Any
 from labelfold.app.io._csv import distinct_names
 from labelfold.app.io._gathered import gathered, in_blocks, table_of
 from labelfold.app.io._limits import refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, one_line
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, reporting
 from labelfold.app.io._sources import Request
 
 _LOOKED_AT = 20  # rows that are searched for the header
@@ -21,19 +21,16 @@ def read_sheet(path: Path, kind: str, request: Request) -> Any:
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError
 
     refuse_bomb(path, path.stat().st_size, sum((zip_sizes(path) or {}).values()))
-    try:
-        book = CalamineWorkbook.from_path(path)
-        rows, name = _rows(path, book, request.reading.sheet)
-        if request.reading.sheet is None and len(book.sheet_names) > 1:
-            request.note(
-                f"{path} has {len(book.sheet_names)} sheets, and {name!r} was read; --sheet names another."
-            )
-    except FileProblem:
-        raise
-    except PasswordError:
-        raise FileProblem(f"{path} is locked with a password; save it without one.") from None
-    except (CalamineError, OSError) as error:
-        raise FileProblem(f"{path} is not a whole workbook: {one_line(error)}; save it again.") from error
+    with reporting(path, "is not a whole workbook", "save it again", (CalamineError, OSError)):
+        try:
+            book = CalamineWorkbook.from_path(path)
+            rows, name = _rows(path, book, request.reading.sheet)
+        except PasswordError:
+            raise FileProblem(f"{path} is locked with a password; save it without one.") from None
+    if request.reading.sheet is None and len(book.sheet_names) > 1:
+        request.note(
+            f"{path} has {len(book.sheet_names)} sheets, and {name!r} was read; --sheet names another."
+        )
     return gathered(path, _blocks(path, name, rows, request))
 
 

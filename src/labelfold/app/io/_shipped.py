@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labelfold.app._extras import pd
 from labelfold.app.io._problems import FileProblem, did_you_mean
 from labelfold.app.io._writing import write_table
 
@@ -61,8 +62,6 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
     Path
         The file written.
     """
-    import pandas as pd
-
     if name not in SETS:
         raise FileProblem(
             f"There is no data set {name!r}{did_you_mean(name, SETS)}; there are {', '.join(SETS)}."

@@ -70,6 +70,10 @@ class Request:
         Whether the targets may be missing, because a file of labels has them.
     index_base : int or None
         For svmlight, the index of the first column.
+    known_ids, drop : sequence of str
+        Columns that name the rows if the source has them, and columns to leave out.
+    features : sequence of str or None
+        The columns of X, in this order; None for all other columns.
     """
 
     reading: Reading = field(default_factory=Reading)
@@ -78,6 +82,9 @@ class Request:
     ids: Sequence[str] = ()
     optional: bool = False
     index_base: int | None = None
+    known_ids: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    features: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -205,6 +212,12 @@ def read(source: TableSource, where: Any, request: Request) -> Any:
     reader = getattr(import_module(f"labelfold.app.io.{module}"), function)
     with read_from(where):
         return reader(where, source.name, request)
+
+
+def folder_of(where: Any) -> Path:
+    """Return the folder that paths of images are relative to: a folder of images, or that of a table."""
+    folder = isinstance(where, Path) and where.is_dir()
+    return where if folder else Path(getattr(where, "path", where) or ".").parent
 
 
 def needed(where: Any, module: str, extra: str) -> None:

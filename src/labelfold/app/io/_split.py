@@ -3,52 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app._extras import pa
 from labelfold.app.io._frames import Stream, as_written, chosen
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed
-from labelfold.app.io._sources import Matrix, Request
+from labelfold.app.io._label_file import LabelFile
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._sources import Matrix, Request, needed
 from labelfold.tables._column import matching
 
 
-def from_frame(
-    path: Any,
-    frame: Any,
-    targets: Sequence[str],
-    id_columns: Sequence[str],
-    known_ids: Sequence[str],
-    drop: Sequence[str],
-    features: Sequence[str] | None,
-    beside: Any,
-    optional: bool,
-) -> tuple:
-    """Return the parts of a table with named columns."""
+def from_frame(path: Any, frame: Any, request: Request, beside: LabelFile | None) -> tuple[Matrix, list[str]]:
+    """Return the parts of a table with named columns, and the columns that are not used."""
     there = frame.column_names
-    if optional:
+    targets, ids, features = request.targets, request.ids, request.features
+    if request.optional:
         targets = [name for name in targets if matching(name, there)]
     if beside is not None:
         # a column that the table shares with the file of labels identifies the rows
-        id_columns = id_columns or [name for name in beside.keys if name in there]
+        ids = ids or [name for name in beside.keys if name in there]
     targets = chosen(path, there, "target", targets)
-    id_columns = chosen(path, there, "id", id_columns) or [c for c in known_ids if c in there]
-    aside = {*targets, *id_columns, *chosen(path, there, "dropped", drop)}
-    names, ignored = choose_features(path, [c for c in there if c not in aside], features)
+    ids = chosen(path, there, "id", ids) or [c for c in request.known_ids if c in there]
+    aside = {*targets, *ids, *chosen(path, there, "dropped", request.drop)}
+    names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
     if isinstance(frame, Stream):
-        X, frame = frame.split(names, targets, id_columns, sampled=features is None)
+        X, frame = frame.split(names, targets, ids, sampled=features is None)
     else:
         X = frame.select(names)
     y = as_written(frame, targets, coded=True) if targets else None
     y = y if y is None or len(targets) > 1 else y[targets[0]]
-    ids = as_written(frame, id_columns) if id_columns else None
-    return X, y, names, ids, ignored, targets, None
+    return Matrix(X, y, names, as_written(frame, ids) if ids else None, targets), ignored
 
 
-def pictured(
-    path: Any, source: Any, frame: Any, request: Request
-) -> tuple[Any, dict[str, Any], list[str], list[str]]:
+def from_matrix(path: Any, content: Matrix, request: Request) -> tuple[Matrix, list[str]]:
+    """Return a matrix with the columns to use, and the names of the other columns."""
+    ignored: list[str] = []
+    X, names, drop, features = content.X, content.names, request.drop, request.features
+    if drop and names is None:
+        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    if 0 in X.shape:
+        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
+    if names and (features is not None or drop):
+        gone = set(chosen(path, names, "dropped", drop))
+        place = {name: j for j, name in enumerate(names)}
+        names, ignored = _choose_features(path, [name for name in names if name not in gone], features)
+        X = X[:, [place[name] for name in names]]
+    X, told = without_gaps(X)
+    for sentence in told:
+        request.note(f"In {path} {sentence}")
+    return replace(content, X=X, names=names), ignored
+
+
+def without_gaps(X: Any) -> tuple[Any, list[str]]:
+    """Return a sparse matrix with 0 for missing and infinite values, and sentences about them.
+
+    0 is the median of most columns of a sparse matrix. A dense matrix is returned unchanged.
+
+    >>> made, told = without_gaps(sp.csr_array([[0.0, np.nan], [2.0, 0.0]]))
+    >>> made.toarray().tolist(), told
+    ([[0.0, 0.0], [2.0, 0.0]], ['X has 1 stored value that is no finite number; it counts as 0, as absent ones do.'])
+    """
+    bad = ~np.isfinite(X.data) if sp.issparse(X) and X.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if not bad.any():
+        return X, []
+    X = X.copy()
+    X.data[bad] = 0.0
+    one = bad.sum() == 1
+    return X, [
+        f"X has {count(int(bad.sum()), 'stored value')} that {'is' if one else 'are'} no finite number; "
+        f"{'it counts' if one else 'they count'} as 0, as absent ones do."
+    ]
+
+
+def pictured(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
     """Return a table with pixels in place of paths, the facts about the images, and its ids and targets."""
-    import pyarrow as pa
-
+    needed(path, "PIL", "images")
     from labelfold.app.io._images import CLASS, FILE, with_pixels
 
     folder = source.name == "images"
@@ -62,10 +95,11 @@ def pictured(
     targets = [CLASS] if folder and (request.optional or not request.targets) else list(request.targets)
     ids = chosen(path, frame.column_names, "id", request.ids) or [column]
     # the column of paths is replaced by pixels, so it is not read as text too
-    return frame.drop_columns([] if column in ids else [column]), images, ids, targets
+    frame = frame.drop_columns([] if column in ids else [column])
+    return frame, images, replace(request, ids=ids, targets=targets)
 
 
-def choose_features(
+def _choose_features(
     path: Any, rest: list[str], features: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
     """Return the columns of X, in the order of the model if there is one, and the other columns."""

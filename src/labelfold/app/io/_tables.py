@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from labelfold.app._extras import pa, pd
+from labelfold.app.io._frames import plain_numbers
+from labelfold.app.io._label_file import LabelFile
 from labelfold.app.io._problems import FileProblem, count
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
+from labelfold.app.io._split import from_frame, from_matrix, pictured
+from labelfold.tables._numbers import PLAIN, parsed, writing_of
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
@@ -68,10 +73,10 @@ class Table:
     @property
     def image_shape(self) -> tuple[int, ...] | None:
         """Height and width of images, and 3 in colour, if all columns are pixels; otherwise None."""
-        shape = (
-            None if self.images is None else (*self.images["size"], *([3] if self.images["colour"] else []))
-        )
-        return shape if shape is not None and np.prod(shape) == self.raw.shape[1] else None
+        if self.images is None:
+            return None
+        shape = (*self.images["size"], *([3] if self.images["colour"] else []))
+        return shape if np.prod(shape) == self.raw.shape[1] else None
 
     @cached_property
     def X(self) -> Any:
@@ -83,8 +88,6 @@ class Table:
             if not sp.issparse(self.raw):
                 refuse_gaps(self.source, self.raw, self.feature_names)
             return self.raw
-        from labelfold.app.io._frames import plain_numbers
-
         blocks = self.raw.read(self.raw.column_names) if hasattr(self.raw, "read") else [self.raw]
         return np.concatenate([plain_numbers(self.source, block) for block in blocks])
 
@@ -102,8 +105,6 @@ class Table:
 
     def columns(self) -> Any:
         """Return the columns for a recipe if they have names, otherwise the matrix."""
-        import pandas as pd
-
         if self.feature_names is None or not isinstance(self.raw, np.ndarray):
             return self.raw
         return pd.DataFrame(self.raw, columns=self.feature_names, copy=False)
@@ -179,60 +180,31 @@ def read_table(
     source, path = find(path, reading)
     notes: list[str] = []
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
-    beside = None
-    if labels is not None:
-        from labelfold.app.io._label_file import LabelFile
-
-        beside = LabelFile(labels, targets, notes.append)
+    beside = None if labels is None else LabelFile(labels, targets, notes.append)
     optional = beside is not None or (begin and bool(targets))
-    request = Request(reading, notes.append, targets, id_columns, optional, index_base)
+    request = Request(
+        reading, notes.append, targets, id_columns, optional, index_base, known_ids, drop, features
+    )
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
-        from labelfold.app.io._split import pictured
-
-        content, images, id_columns, targets = pictured(path, source, content, request)
+        content, images, request = pictured(path, source, content, request)
     if isinstance(content, Matrix):
-        table = _from_matrix(path, content, drop, features, notes)
+        found, ignored = from_matrix(path, content, request)
     else:
-        from labelfold.app.io._split import from_frame
-
-        table = from_frame(path, content, targets, id_columns, known_ids, drop, features, beside, optional)
-    raw, y, names, ids, ignored, targets, index_base = table
+        found, ignored = from_frame(path, content, request, beside)
+    y, targets = found.y, found.targets
     if beside is not None:
-        y, targets = beside.merged(y, ids, raw.shape[0], path), beside.targets
+        y, targets = beside.merged(y, found.ids, found.X.shape[0], path), beside.targets
     if y is not None:
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
     frame = content if begin and hasattr(content, "select") else None
-    return Table(raw, y, names, ids, path, ignored, index_base, targets, notes, images, frame)
-
-
-def _from_matrix(
-    path: Any, content: Matrix, drop: Sequence[str], features: Sequence[str] | None, notes: list[str]
-) -> tuple:
-    """Return the parts of a table that is a matrix."""
-    ignored: list[str] = []
-    X, names = content.X, content.names
-    if drop and names is None:
-        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
-    if 0 in X.shape:
-        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
-    if names and (features is not None or drop):
-        from labelfold.app.io._frames import chosen
-        from labelfold.app.io._split import choose_features
-
-        gone = set(chosen(path, names, "dropped", drop))
-        place = {name: j for j, name in enumerate(names)}
-        names, ignored = choose_features(path, [name for name in names if name not in gone], features)
-        X = X[:, [place[name] for name in names]]
-    X, told = without_gaps(X)
-    notes += [f"In {path} {sentence}" for sentence in told]
-    return X, content.y, names, content.ids, ignored, content.targets, content.index_base
+    return Table(
+        found.X, y, found.names, found.ids, path, ignored, found.index_base, targets, notes, images, frame
+    )
 
 
 def _read_several(path: Any, Y: Any, unlabeled_values: Sequence[str] | None) -> Any:
     """Return 0/1 label columns as a DataFrame, with NaN for unlabelled rows."""
-    import pandas as pd
-
     columns = {name: read_target(column, unlabeled_values) for name, column in pd.DataFrame(Y).items()}
     try:
         return pd.DataFrame({name: column.astype(float) for name, column in columns.items()})
@@ -250,8 +222,6 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
     >>> read_target(["007", "1", "?"], ["?"]).tolist()
     ['007', '1', None]
     """
-    import pandas as pd
-
     values = pd.Series(values, dtype=None if hasattr(values, "dtype") else object)
     # millions of rows have few distinct labels
     coded = isinstance(values.dtype, pd.CategoricalDtype)
@@ -267,15 +237,11 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
 
 def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     """Return distinct values as labels, None for values that mean unlabelled."""
-    import pandas as pd
-
     text = values.astype(str).str.strip()
     spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or EMPTY} | {""}
     named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
     missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        present = present.astype(values.cat.categories.dtype)
     # pandas counts bool as numeric; here True and False are two classes
     if pd.api.types.is_numeric_dtype(present) and not pd.api.types.is_bool_dtype(present):
         numbers = present.to_numpy(dtype=float)
@@ -302,35 +268,10 @@ def _numbers_or_names(labels: list[str]) -> list:
 
 def _written_numbers(labels: list[str]) -> list:
     """Return text labels as numbers if all have a decimal comma, thousands separators or the same unit."""
-    import pyarrow as pa
-
-    from labelfold.tables._numbers import PLAIN, parsed, writing_of
-
     writing, share = writing_of(labels)
     if share < 1 or writing == PLAIN:
         return labels
     return parsed(pa.chunked_array([labels]), writing).to_pylist()
-
-
-def without_gaps(X: Any) -> tuple[Any, list[str]]:
-    """Return a sparse matrix with 0 for missing and infinite values, and sentences about them.
-
-    0 is the median of most columns of a sparse matrix. A dense matrix is returned unchanged.
-
-    >>> made, told = without_gaps(sp.csr_array([[0.0, np.nan], [2.0, 0.0]]))
-    >>> made.toarray().tolist(), told
-    ([[0.0, 0.0], [2.0, 0.0]], ['X has 1 stored value that is no finite number; it counts as 0, as absent ones do.'])
-    """
-    bad = ~np.isfinite(X.data) if sp.issparse(X) and X.dtype.kind == "f" else np.zeros(0, dtype=bool)
-    if not bad.any():
-        return X, []
-    X = X.copy()
-    X.data[bad] = 0.0
-    one = bad.sum() == 1
-    return X, [
-        f"X has {count(int(bad.sum()), 'stored value')} that {'is' if one else 'are'} no finite number; "
-        f"{'it counts' if one else 'they count'} as 0, as absent ones do."
-    ]
 
 
 def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:

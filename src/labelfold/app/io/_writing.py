@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pa, pd
 from labelfold.app.io._archives import undated
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file
@@ -81,7 +82,6 @@ def write_table(
     Path
         The file written.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = writable_table(path, source)
@@ -90,20 +90,20 @@ def write_table(
         from labelfold.app.io._h5ad import write_copy
 
         return write_copy(source, path, values if len(names) else None, extra or {})
-    ids = _identifiers(values, names, ids, extra, path, npz=kind == "npz")
+    # an NPZ file has no columns: the embedding is its X, and NumPy reserves the name "file"
+    reserved = ("X", "feature_names", "file") if kind == "npz" else ()
+    frame = _frame(values, names, ids, extra, path, reserved)
     with finished_file(path) as file:
         if kind == "npz":
-            arrays: dict[str, Any] = {str(c): _without_objects(ids[c]) for c in ids} | {
-                n: _without_objects(v) for n, v in (extra or {}).items()
-            }
+            others = frame.columns.drop(list(names))
+            arrays: dict[str, Any] = {str(c): _without_objects(frame[c]) for c in others}
             with undated():
                 np.savez_compressed(file, X=values, feature_names=np.asarray(names, dtype=str), **arrays)
         elif kind == "parquet":
             # pandas would open the file a second time, by its name
-            table = pa.Table.from_pandas(_frame(values, names, ids, extra, False), preserve_index=False)
-            pq.write_table(table, file)
+            pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), file)
         else:
-            frame = _frame(values, names, ids, extra, safe_csv)
+            frame = _without_formulas(frame) if safe_csv else frame
             frame.to_csv(file, index=False, sep="\t" if kind == "tsv" else ",")
     return path
 
@@ -117,34 +117,25 @@ def csv_text(
     safe_csv: bool = False,
 ) -> str:
     """Return the text that `write_table` writes to a .csv file."""
-    ids = _identifiers(values, names, ids, extra, "a table")
-    return _frame(values, names, ids, extra, safe_csv).to_csv(index=False)
+    frame = _frame(values, names, ids, extra, "a table")
+    return (_without_formulas(frame) if safe_csv else frame).to_csv(index=False)
 
 
-def _identifiers(values: Any, names: Any, ids: Any, extra: Any, where: Any, npz: bool = False) -> Any:
-    """Return the id columns, checked to have names different from the other columns."""
-    import pandas as pd
-
+def _frame(values: Any, names: Any, ids: Any, extra: Any, where: Any, reserved: Sequence[str] = ()) -> Any:
+    """Return ids, embedding and further columns as a table; an id column must have a name of its own."""
     ids = pd.DataFrame(index=range(len(values))) if ids is None else ids.reset_index(drop=True)
-    # an NPZ file has no columns: the embedding is its X, and NumPy reserves the name "file"
-    written = [*names, *(extra or ()), *(("X", "feature_names", "file") if npz else ())]
     taken = {str(c) for c in ids.columns}
-    if clash := [n for n in written if n in taken]:
+    if clash := [n for n in (*names, *(extra or ()), *reserved) if n in taken]:
         raise FileProblem(
             f"The column {clash[0]!r} cannot be written beside the embedding in {where}; rename the id column."
         )
-    return ids
+    return pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**(extra or {}))
 
 
-def _frame(values: Any, names: Any, ids: Any, extra: Any, safe_csv: bool) -> Any:
-    import pandas as pd
-
-    frame = pd.concat([ids, pd.DataFrame(values, columns=list(names))], axis=1).assign(**(extra or {}))
-    return frame.rename(columns=_no_formula).apply(_without_formulas) if safe_csv else frame
-
-
-def _without_formulas(column: Any) -> Any:
-    return column if column.dtype.kind in "biuf" else column.map(_no_formula)
+def _without_formulas(frame: Any) -> Any:
+    """Return a table whose text and names of columns a spreadsheet does not run as formulas."""
+    safe = frame.rename(columns=_no_formula)
+    return safe.apply(lambda column: column if column.dtype.kind in "biuf" else column.map(_no_formula))
 
 
 def _no_formula(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.app._extras import pd
 from labelfold.app.commands._console import named_rows
 from labelfold.app.compare._data import Data, read_data
 from labelfold.app.io._problems import Refusal, count
@@ -32,10 +33,7 @@ def table_csv(session: Session, safe_csv: bool) -> bytes:
     rows = session.rows
     frame = _columns(session)
     labels = np.array([label or "" for label in session.marks.labels], dtype=object)
-    if rows.target in frame:
-        frame[rows.target] = labels
-    else:
-        frame = frame.assign(**{rows.target: labels})
+    frame[rows.target] = labels
     return csv_text(np.empty((rows.n, 0)), [], ids=frame, safe_csv=safe_csv).encode()
 
 
@@ -135,8 +133,6 @@ def _named(session: Session) -> Any:
 
 def _columns(session: Session) -> Any:
     """Return the columns of the table, in its order, as they were written."""
-    import pandas as pd
-
     rows = session.rows
     table, raw = rows.table, rows.cells.raw
     if table.image_shape is not None:

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from labelfold import LabelFold
 from labelfold.app.compare._review import HeldOutPredictions
-
-if TYPE_CHECKING:
-    from labelfold import LabelFold
 
 # The grid: values of the current error, and of the power.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))

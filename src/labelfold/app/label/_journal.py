@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from labelfold.app.io._finished import sync_folder
+from labelfold.app.io._finished import append_synced, sync_folder
 from labelfold.app.io._label_file import JOURNAL, ROWS
 from labelfold.app.io._label_lines import label_lines
-from labelfold.app.io._locks import lock
+from labelfold.app.io._locks import handle_of, lock
 from labelfold.app.io._problems import FileProblem, count, writable_file
 
 # Columns after the row number and the ids. The last column holds digests of the row and of the table.
@@ -111,7 +111,10 @@ class Journal:
     def _open(self, ids: list[str], columns: Sequence[str]) -> None:
         number = next((name for name in ROWS if name not in columns), ROWS[0])
         self.header, self.ids = [number, *ids, *FIELDS], ids
-        first, held = _text([self.header]), _read_all(self._handle)
+        first = _text([self.header])
+        with open(self._handle, "rb", closefd=False) as file:
+            file.seek(0)
+            held = file.read()
         found, begun = label_lines(held), first.startswith(held)
         whole = 0 if begun and held != first else found.whole
         # the file is not changed before it is known to be a journal
@@ -188,13 +191,8 @@ class Journal:
 
     def _write(self, content: bytes) -> None:
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(self._handle, left) :]
-            os.fsync(self._handle)
+            append_synced(self._handle, content, self._size)
         except OSError as error:
-            with suppress(OSError):
-                os.ftruncate(self._handle, self._size)
             raise FileProblem(
                 f"The label was not written to {self.path}: {error.strerror or error}; make room, and label the row "
                 "again."
@@ -226,12 +224,8 @@ def refuse_taken(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if not path.is_file():
         return
-    with suppress(OSError):  # reported when the journal is opened
-        handle = os.open(path, os.O_RDWR)
-        try:
-            _take(handle, path)
-        finally:
-            os.close(handle)
+    with suppress(OSError), handle_of(path, os.O_RDWR) as handle:  # an error is reported when it is opened
+        _take(handle, path)
 
 
 def _take(handle: int, path: Path) -> None:
@@ -240,14 +234,6 @@ def _take(handle: int, path: Path) -> None:
         raise FileProblem(
             f"{path} is being written by another labelling page; use that one, or end it first."
         )
-
-
-def _read_all(handle: int) -> bytes:
-    os.lseek(handle, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(handle, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _text(rows: Sequence[Sequence[object]]) -> bytes:

@@ -14,6 +14,7 @@ from labelfold.app.compare._plan import image_sides
 from labelfold.app.io._cells import Cells
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._problems import Refusal
+from labelfold.app.io._sources import folder_of
 from labelfold.app.io._tables import Table
 from labelfold.app.label._journal import FIELDS
 from labelfold.rows._host import short_indices
@@ -116,8 +117,7 @@ def material(
             f"{target} has {len({*given} - {None}):,} different labels in {name}, and the page takes "
             f"{MOST_CLASSES:,} classes; name another --target."
         )
-    some = np.array(list(given), dtype=object)
-    known = None if all(label is None for label in given) else some
+    known = None if all(label is None for label in given) else np.array(list(given), dtype=object)
     shape = image_shape or table.image_shape
     X, names, made, _ = as_matrix(
         table.to_learn(),
@@ -161,10 +161,5 @@ def _image_files(table: Table) -> list[Path] | None:
     """Return the file of each row, if rows are images with known paths; otherwise None."""
     if table.images is None or table.ids is None or table.images["column"] not in table.ids:
         return None
-    where = table.source
-    root = (
-        where
-        if isinstance(where, Path) and where.is_dir()
-        else Path(getattr(where, "path", where) or ".").parent
-    )
+    root = folder_of(table.source)
     return [root / str(name).strip() for name in table.ids[table.images["column"]]]

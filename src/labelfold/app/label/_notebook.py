@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_array
 
+from labelfold.app._extras import pd
 from labelfold.app.io._label_file import cell_text
 from labelfold.app.io._problems import Refusal, count, refusing
 from labelfold.app.io._tables import Table
@@ -165,8 +166,6 @@ def label(
 
 def _table(X: Any, ids: Sequence[Any] | None, feature_names: Sequence[Any] | None) -> Table:
     """Return rows in memory as a `Table`."""
-    import pandas as pd
-
     raw, names = None, None if feature_names is None else [str(name) for name in feature_names]
     if not is_table(X):
         raw = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)

@@ -61,7 +61,17 @@ class Places:
         moved = 0
         if changed and not by_id:
             rows, moved = self._by_content(journal, rows, where)
-        notes = _told(changed, by_id, moved, rows, lines, journal, where)
+        notes = []
+        if changed:
+            how = "by their ids" if by_id else "by their number" + (" or by what they hold" if moved else "")
+            notes.append(
+                f"{where} has changed since rows were labelled; the rows of the labels were found {how}."
+            )
+        if lost := {line.names or line.number for line, row in zip(lines, rows, strict=True) if row < 0}:
+            notes.append(
+                f"{journal.path.name} has labels of {count(len(lost), 'row')} that {where} does not have, the first "
+                f"of {min(map(str, lost))!r}; they stay in the file and count for nothing."
+            )
         return rows, notes
 
     def _by_content(self, journal: Journal, rows: list[int], where: Any) -> tuple[list[int], int]:
@@ -89,23 +99,3 @@ class Places:
                 "--id, or another file of labels with -o."
             )
         return rows, moved
-
-
-def _told(
-    changed: bool, by_id: bool, moved: int, rows: Sequence[int], lines: Any, journal: Journal, where: Any
-) -> list[str]:
-    """Return sentences about the labels of a table that has changed."""
-    notes = []
-    if changed:
-        how = "by their ids" if by_id else "by their number" + (" or by what they hold" if moved else "")
-        notes.append(
-            f"{where} has changed since rows were labelled; the rows of the labels were found {how}."
-        )
-    lost = {line.names or line.number for line, row in zip(lines, rows, strict=True) if row < 0}
-    if lost:
-        first = min(map(str, lost))
-        notes.append(
-            f"{journal.path.name} has labels of {count(len(lost), 'row')} that {where} does not have, the first of "
-            f"{first!r}; they stay in the file and count for nothing."
-        )
-    return notes

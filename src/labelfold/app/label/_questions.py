@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
+from labelfold import LabelFold
+from labelfold.app._explain import top_gap
 from labelfold.app._settle import nearest, settle, unit
 from labelfold.semi_supervised._unsupervised import unsupervised
-
-if TYPE_CHECKING:
-    from labelfold import LabelFold
 
 STRATEGIES = {
     "mixed": "rows that would settle most of what is unsure around them, and one in four at random",
@@ -131,7 +130,7 @@ class Questions:
         R, away, K = self._place(fold, Z, rows, known)
         near = nearest(R, K)
         p = None if fold is None or strategy == "spread" else fold.label_distributions_[rows]
-        unsure = np.ones(len(rows)) if p is None else 1 - margin(p)
+        unsure = np.ones(len(rows)) if p is None else 1 - top_gap(p)
         chosen = settle(away, near, unsure, 1, left[rows])
         if not chosen:
             return None
@@ -172,12 +171,6 @@ class Questions:
     def _coordinates(self, fold: LabelFold | None, rows: np.ndarray) -> np.ndarray:
         found = self._unit[rows] if fold is None else unsupervised(fold, rows)
         return found.astype(np.float32)
-
-
-def margin(p: np.ndarray) -> np.ndarray:
-    """Return the difference between the two highest probabilities of each row of (n, c)."""
-    second, first = np.partition(p, -2, axis=1)[:, -2:].T
-    return first - second
 
 
 def unsure_between(fold: LabelFold, p: np.ndarray) -> str:

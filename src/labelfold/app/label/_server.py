@@ -62,11 +62,11 @@ class Page:
         self._static = _bundle()
         acts: dict[str, Callable[[dict[str, Any]], None]] = {
             "label": self._label,
-            "skip": lambda body: session.skip(_whole(body, "row")),
+            "skip": lambda body: session.skip(_given(body, "row", int, "a whole number")),
             "undo": lambda body: session.undo(),
             "redo": lambda body: session.redo(),
-            "strategy": lambda body: session.choose(_text(body, "name")),
-            "class": lambda body: session.add_class(_text(body, "name")),
+            "strategy": lambda body: session.choose(_given(body, "name", str, "text")),
+            "class": lambda body: session.add_class(_given(body, "name", str, "text")),
         }
         gets: dict[str, Callable[[Request], Response]] = {
             "state": lambda request: JSONResponse(session.state()),
@@ -134,8 +134,8 @@ class Page:
                     yield b": \n\n"
                     continue
                 changed.clear()
-                state = await run_in_threadpool(lambda: _json(self.session.state()))
-                yield b"event: state\ndata: " + state + b"\n\n"
+                state = await run_in_threadpool(lambda: JSONResponse(self.session.state()))
+                yield b"event: state\ndata: " + bytes(state.body) + b"\n\n"
         finally:
             self._tabs.discard(changed)
 
@@ -232,26 +232,14 @@ async def _body(request: Request, most: int) -> dict[str, Any]:
     return body
 
 
-def _whole(body: dict[str, Any], name: str) -> int:
-    value = body.get(name)
-    if type(value) is not int:
-        raise Refusal(f"{name} is a whole number.")
-    return value
-
-
-def _text(body: dict[str, Any], name: str) -> str:
-    value = body.get(name)
-    if not isinstance(value, str):
-        raise Refusal(f"{name} is text.")
-    return value
+def _given(body: dict[str, Any], name: str, kind: type, words: str) -> Any:
+    if type(body.get(name)) is not kind:
+        raise Refusal(f"{name} is {words}.")
+    return body[name]
 
 
 def _octets(content: bytes) -> Response:
     return Response(content, media_type="application/octet-stream")
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _error(status: int, sentence: str) -> Response:
@@ -270,8 +258,6 @@ async def _failed(request: Request, error: Exception) -> Response:
 def _bundle() -> dict[str, tuple[bytes, str]]:
     """Return the files of the page by name. No other file is served."""
     folder = files("labelfold.app.label").joinpath("static")
-    if not folder.is_dir():
-        return {}
     held = {}
     for file in folder.iterdir():
         suffix = "." + file.name.rpartition(".")[2]

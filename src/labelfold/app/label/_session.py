@@ -187,9 +187,7 @@ class Session:
 
     def points(self) -> bytes:
         """Return the map: x and y of each row, as float32."""
-        said = self.said
-        n = self.rows.n
-        points = np.zeros((n, 2)) if said is None else said.points
+        points = np.zeros((self.rows.n, 2)) if self.said is None else self.said.points
         return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
     def said_of_all(self) -> bytes:
@@ -212,11 +210,9 @@ class Session:
         contents = self.places.contents([mark.row for mark in marks])
         lines = [self._line(mark, how, time, held) for mark, held in zip(marks, contents, strict=True)]
         self.journal.append(lines)
-        before = self.marks.codes.copy() if len(marks) > 1 else None
-        old = None if before is not None else self.marks.labels[marks[0].row]
+        before = self.marks.codes.copy()
         self.marks.apply(how, marks)
-        moved = (before != self.marks.codes).any() if before is not None else old != marks[0].label
-        if moved:
+        if (before != self.marks.codes).any():
             self.said_version += 1
             self.worker.want()
         if ask:

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app._explain import correlations
-from labelfold.app.io._images import picture
 from labelfold.app.label._material import Material
 from labelfold.app.label._session import Session
 from labelfold.app.report._map import packed
@@ -74,6 +73,8 @@ class Shown:
         """Return the image of a row as a PNG of limited size; None if there is none or it cannot be read."""
         if self.rows.images is None:
             return None
+        from labelfold.app.io._images import picture  # only rows that are images need Pillow
+
         found = picture(self.rows.images[i], _SIDE)
         if found is None:
             return None

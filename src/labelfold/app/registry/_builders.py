@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
+import labelfold
 from labelfold.app.registry._multilabel import PerLabel
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._trees import Trees
@@ -81,17 +82,13 @@ def _hidden(
 
 def label_fold(k: int | None, X: Any, random_state: int | None) -> Any:
     """Return LabelFold, which needs no tuning."""
-    from labelfold import LabelFold
-
-    return LabelFold(k, random_state=random_state)
+    return labelfold.LabelFold(k, random_state=random_state)
 
 
 def two_stage(name: str) -> Callable[..., Any]:
     """Return a builder of a two-stage method. Its ridge is tuned unless given."""
 
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-        import labelfold
-
         make = getattr(labelfold, name)
         if ridge is not None:
             return make(n_components=k, ridge=ridge)
@@ -121,18 +118,14 @@ def _principal(k: int | None, X: Any, random_state: int | None) -> tuple[Any, tu
 
 def ssdr_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Return SSDR and a linear SVM."""
-    from labelfold import SSDR
-
     # with more components it approaches a linear SVM on all columns, which scores better than few components
-    reducer = SSDR(min(k or max(SIZES), X.shape[1]), random_state=random_state)
+    reducer = labelfold.SSDR(min(k or max(SIZES), X.shape[1]), random_state=random_state)
     return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
 def drsvm(k: int | None, X: Any, random_state: int | None) -> Any:
     """Return DRSVM with an intercept. Its weights follow from the size of the data."""
-    from labelfold import DRSVM
-
-    model = DRSVM(center=True, fit_intercept=True, random_state=random_state)
+    model = labelfold.DRSVM(center=True, fit_intercept=True, random_state=random_state)
     return _sized(model, k, min(X.shape), random_state)
 
 
@@ -165,8 +158,6 @@ def parts_svm(
     """
 
     def build(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
-        import labelfold
-
         most = min(X.shape)
         reducer = getattr(labelfold, name)(min(k or size or 10, most), random_state=random_state, **options)
         chosen = None if k or size else _fitting(sizes, most)
@@ -180,9 +171,7 @@ def parts_svm(
 
 def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Return SSNMF and a linear SVM; number of parts and weight of the labels are chosen with labels hidden."""
-    from labelfold import SSNMF
-
-    model = ReduceThenClassify(SSNMF(random_state=random_state), linear_svm(random_state, C))
+    model = ReduceThenClassify(labelfold.SSNMF(random_state=random_state), linear_svm(random_state, C))
     names = ("reducer__n_components", "reducer__supervision")
     # its parts fit the labels, so their number must be chosen by hidden labels
     grid = _size_and(k, min(X.shape), (1.0, 0.1, 10.0), (20, 10, 5, 2))
@@ -191,9 +180,7 @@ def ssnmf_svm(k: int | None, X: Any, random_state: int | None, C: float | None =
 
 def tsvm(k: int | None, X: Any, random_state: int | None, C: float | None = None) -> Any:
     """Return a transductive SVM. Its C is tuned unless given."""
-    from labelfold import TSVM
-
-    model = _tuned(TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
+    model = _tuned(labelfold.TSVM(random_state=random_state), "C", GRID, C, random_state, fallback="auto")
     # unlabelled rows change the method and its best C, so some take part in the tuning
     return model if C is not None else model.set_params(hide=True, most_unlabeled=_FEW_UNLABELED)
 
@@ -202,8 +189,6 @@ def offsets(name: str) -> Callable[..., Any]:
     """Return a builder of LSDR or NSDR. Their weights follow from the size of the data."""
 
     def build(k: int | None, X: Any, random_state: int | None) -> Any:
-        import labelfold
-
         return _sized(getattr(labelfold, name)(random_state=random_state), k, min(X.shape), random_state)
 
     return build
@@ -237,18 +222,14 @@ def svr(k: int | None, X: Any, random_state: int | None, C: float | None = None)
 
 def pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """Return PCA-LS, whose weights do not depend on the unit of X."""
-    from labelfold import PCALS
-
     # the last directions cost most, and more than 20 help little
-    sizes, model = tuple(size for size in SIZES if size <= 20), PCALS(random_state=random_state)
+    sizes, model = tuple(size for size in SIZES if size <= 20), labelfold.PCALS(random_state=random_state)
     return _sized(model, k, min(X.shape), random_state, sizes, nested=True, cv=3)
 
 
 def kernel_pcals(k: int | None, X: Any, random_state: int | None) -> Any:
     """Return PCA-LS in the space of an RBF kernel."""
-    from labelfold import KernelPCALS
-
-    model, names = KernelPCALS(random_state=random_state), ("n_components", "gamma")
+    model, names = labelfold.KernelPCALS(random_state=random_state), ("n_components", "gamma")
     # the kernel is as wide as the root mean square distance between two rows, or half as wide
     grid = _size_and(k, X.shape[0], (0.25, 1.0))
     return _hidden(model, names, random_state=random_state, power=(0, -1), nested=True, cv=3, **grid)
@@ -258,11 +239,9 @@ def laprls(kernel: str | None) -> Callable[..., Any]:
     """Return a builder of LapRLS, linear or with a kernel; with landmarks if its matrix would not fit in memory."""
 
     def build(k: int | None, X: Any, random_state: int | None, ridge: float | None = None) -> Any:
-        from labelfold import LapRLS
-
         # With smoothness n the graph term is about its mean over rows, for any number of rows. A tenth of that does
         # little harm if classes overlap.
-        model = LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
+        model = labelfold.LapRLS(kernel=kernel, smoothness=X.shape[0] / 10, random_state=random_state)
         if ridge is not None:
             return model.set_params(ridge=ridge)
         power = 1 if kernel is None else 0  # the space of an RBF kernel has no unit

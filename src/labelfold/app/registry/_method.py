@@ -34,16 +34,16 @@ class Method:
         Its name in reports.
     summary : str
         What it does, and how its penalty is chosen.
-    labels : {"supervised", "semi-supervised"}
-        Whether it learns from the labelled rows only, or from all rows.
-    embeds : bool
-        Whether it has ``transform``.
     paper : str
         Its reference.
     build : callable
         ``build(k, X, random_state)`` returns the estimator, not fitted.
     penalty : str, optional
         The parameter that is tuned unless the caller sets it.
+    labels : {"semi-supervised", "supervised"}, default="semi-supervised"
+        Whether it learns from all rows, or from the labelled rows only.
+    embeds : bool, default=True
+        Whether it has ``transform``.
     compared : bool, default=True
         Whether `compare` runs it by default. False if it is very slow, or nearly the same as another method.
     suits : callable, optional
@@ -68,11 +68,11 @@ class Method:
     name: str
     title: str
     summary: str
-    labels: str
-    embeds: bool
     paper: str
     build: Callable[..., Any]
     penalty: str | None = None
+    labels: str = "semi-supervised"
+    embeds: bool = True
     compared: bool = True
     suits: Callable[[Facts], str | None] | None = None
     most: Callable[[Facts], int] | None = None

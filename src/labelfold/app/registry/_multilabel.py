@@ -57,9 +57,9 @@ def for_task(model: Any, task: str) -> Any:
     return model.set_params(**{p: task for p in model.get_params() if p.rpartition("__")[2] == "task"})
 
 
-def _all_have(name: str) -> Any:
-    """Return a check for `available_if`: whether the estimator inside has a method."""
-    return available_if(lambda self: hasattr(self.estimator, name))
+def inner_has(name: str) -> Any:
+    """Return a check for `available_if`: whether the estimator inside, fitted or not, has a method."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
 class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -110,12 +110,12 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         said = self._each(X, lambda model, X: model.predict(X), self._constants())
         return said.astype(int) if self.several_ else said
 
-    @_all_have("predict_proba")
+    @inner_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return each row's class probabilities, or the probability of each label."""
         return self._each(X, self._shares, self._constants())
 
-    @_all_have("decision_function")
+    @inner_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
         """Return each row's scores; for several labels a row, one for each label."""
         return self._each(X, lambda model, X: model.decision_function(X), 2 * self._constants() - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from labelfold.app.registry import _builders as builders
 from labelfold.app.registry._method import HIDDEN, TUNED, Method
 from labelfold.app.registry._suitability import at_most, most_directions, needs_label_columns
@@ -13,72 +15,42 @@ _SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
 _NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
 _MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
 
+
+def _two_stage(title: str, what: str, **more: Any) -> Method:
+    """Return the entry of a two-stage method; ``what`` are its directions."""
+    summary, build = f"{what}; its ridge is {TUNED}.", builders.two_stage(title)
+    more |= {"labels": "supervised", "most": most_directions}
+    return Method(title.lower(), title, summary, _TWO_STAGE, build, "ridge", **more)
+
+
 OWN = (
     Method(
         "labelfold",
         "LabelFold",
         "Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph; on tables also extra trees), "
         "weighed by leave-one-out on the labels and folded into one score and one embedding.",
-        "semi-supervised",
-        True,
         "labelfold's own; anchors after Liu, He & Chang, Large graph construction, ICML 2010",
         builders.label_fold,
         own_forms=True,
         by_labels=True,
     ),
-    Method(
-        "lda",
-        "LDA",
-        f"Directions that set the class means apart; its ridge is {TUNED}.",
-        "supervised",
-        True,
-        _TWO_STAGE,
-        builders.two_stage("LDA"),
-        "ridge",
-        most=most_directions,
-    ),
-    Method(
-        "opls",
-        "OPLS",
-        f"Directions that predict the label columns best; its ridge is {TUNED}.",
-        "supervised",
-        True,
-        _TWO_STAGE,
-        builders.two_stage("OPLS"),
-        "ridge",
-        most=most_directions,
-    ),
-    Method(
-        "cca",
+    _two_stage("LDA", "Directions that set the class means apart"),
+    _two_stage("OPLS", "Directions that predict the label columns best"),
+    _two_stage(
         "CCA",
-        f"Directions most correlated with the label columns (with classes, LDA's); its ridge is {TUNED}.",
-        "supervised",
-        True,
-        _TWO_STAGE,
-        builders.two_stage("CCA"),
-        "ridge",
+        "Directions most correlated with the label columns (with classes, LDA's)",
         suits=needs_label_columns,
-        most=most_directions,
     ),
-    Method(
-        "hsl",
+    _two_stage(
         "HSL",
-        f"Hypergraph spectral learning, for several labels a row (with classes, LDA's); its ridge is {TUNED}.",
-        "supervised",
-        True,
-        _TWO_STAGE,
-        builders.two_stage("HSL"),
-        "ridge",
+        "Hypergraph spectral learning, for several labels a row (with classes, LDA's)",
         suits=needs_label_columns,
-        most=most_directions,
     ),
     Method(
         "drsvm",
         "DRSVM",
         "A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that follow the "
         "size of the data.",
-        "semi-supervised",
-        True,
         "Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
         builders.drsvm,
     ),
@@ -87,8 +59,6 @@ OWN = (
         "SSDR + SVM",
         "Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the labels; "
         f"then a linear SVM, whose C is {TUNED}.",
-        "semi-supervised",
-        True,
         "Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
         builders.ssdr_svm,
         "C",
@@ -97,8 +67,6 @@ OWN = (
         "pcals",
         "PCA-LS",
         "Directions, one at a time, that fit the labels and keep the variance of all rows.",
-        "semi-supervised",
-        True,
         _SUBSPACE,
         builders.pcals,
     ),
@@ -107,8 +75,6 @@ OWN = (
         "Kernel PCA-LS",
         "PCA-LS in the space of an RBF kernel (Nystroem features where its matrix would not fit), as wide as two "
         f"rows are apart on average or half as wide, {HIDDEN}.",
-        "semi-supervised",
-        True,
         _SUBSPACE,
         builders.kernel_pcals,
         suits=at_most(5_000, 2_000_000, "it works with a matrix of all pairs of rows"),
@@ -118,11 +84,10 @@ OWN = (
         "laprls",
         "LapRLS",
         f"Least squares that changes little between neighbours, no reduction; its ridge is {HIDDEN}.",
-        "semi-supervised",
-        False,
         _MANIFOLD,
         builders.laprls(None),
         "ridge",
+        embeds=False,
         suits=at_most(20_000, 2_000_000, "it searches neighbours of every row"),
         slow=True,
     ),
@@ -131,11 +96,10 @@ OWN = (
         "Kernel LapRLS",
         f"LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no reduction; its "
         f"ridge is {HIDDEN}.",
-        "semi-supervised",
-        False,
         _MANIFOLD,
         builders.laprls("rbf"),
         "ridge",
+        embeds=False,
         compared=False,
     ),
     Method(
@@ -143,8 +107,6 @@ OWN = (
         "LSDR",
         "A factorisation of all rows with offsets, tied to a linear classifier, with weights that follow the size "
         "of the data.",
-        "semi-supervised",
-        True,
         _NSDR,
         builders.offsets("LSDR"),
     ),
@@ -153,8 +115,6 @@ OWN = (
         "NSDR",
         "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with weights that follow "
         "the size of the data.",
-        "semi-supervised",
-        True,
         _NSDR,
         builders.offsets("NSDR"),
         slow=True,
@@ -164,8 +124,6 @@ OWN = (
         "NMF-α + SVM",
         "Non-negative factors of all rows that keep what linear SVMs on the labels look at; then a linear SVM, "
         f"whose C is {TUNED}.",
-        "semi-supervised",
-        True,
         "Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
         # its parts depend on the labels, so labelled rows cannot choose their number
         builders.parts_svm("NMFAlpha", size=20),
@@ -178,8 +136,6 @@ OWN = (
         "KL-NMF + SVM",
         "Non-negative factors of all rows by I-divergence, found without labels, in memory proportional to the data; "
         f"then a linear SVM, whose C is {TUNED}.",
-        "semi-supervised",
-        True,
         "Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
         builders.parts_svm("KLNMF", corrected=True),
         "C",
@@ -191,8 +147,6 @@ OWN = (
         "ssnmf",
         "SSNMF + SVM",
         f"Non-negative factors of the rows and their labels together; then a linear SVM, whose C is {TUNED}.",
-        "semi-supervised",
-        True,
         "Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
         builders.ssnmf_svm,
         "C",
@@ -204,8 +158,6 @@ OWN = (
         "CNMF + SVM",
         "Non-negative factors in which labelled rows of a class share a place; then a linear SVM, "
         f"whose C is {TUNED}.",
-        "semi-supervised",
-        True,
         "Liu & Wu, Non-negative matrix factorization with constraints, 2010",
         # its parts depend on the labels, so hidden labels choose their number (2 parts gain nothing)
         builders.parts_svm("CNMF", sizes=(20, 40, 10, 5), hide=True),
@@ -217,11 +169,10 @@ OWN = (
         "tsvm",
         "TSVM",
         f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {HIDDEN}.",
-        "semi-supervised",
-        False,
         "Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
         builders.tsvm,
         "C",
+        embeds=False,
         slow=True,
     ),
 )

@@ -206,7 +206,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.transform(X)
 
 
-class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit a semi-supervised classifier of scikit-learn on class codes, with -1 for unlabelled rows.
 
     Parameters
@@ -240,18 +240,29 @@ class Coded(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Coded:
         """Fit on all rows of X."""
         X = short_indices(validate_data(self, X, accept_sparse="csr"))
-        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(self.estimator).__name__)
-        self.classes_ = labels.classes
-        self.estimator_ = without_tree(clone(self.estimator).fit(X, coded(labels)), X)
+        graph = self._graph(X.shape[0])
+        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(graph).__name__)
+        self.task_, self.classes_ = labels.task, labels.classes
+        with np.errstate(invalid="ignore"):  # rows that no label reaches get 0 / 0, and then the first class
+            self.estimator_ = without_tree(graph.fit(X, coded(labels)), X)
         self.transduction_ = self.classes_[self.estimator_.transduction_]
         return self
 
+    def _graph(self, n: int) -> Any:
+        """Return the classifier for n rows, not fitted."""
+        return clone(self.estimator)
+
     def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class."""
+        """Return each row's class; the first one if no label reaches the row."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's share of every class; 0 if no label reaches the row."""
         check_is_fitted(self)
         X = short_indices(validate_data(self, X, accept_sparse="csr", reset=False))
-        with np.errstate(invalid="ignore"):  # 0 / 0 far from all fitted rows; such a row gets the first class
-            return self.classes_[self.estimator_.predict(X)]
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(self.estimator_.predict_proba(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

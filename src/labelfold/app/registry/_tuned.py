@@ -23,19 +23,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labelfold._decisions import TaskScore
-from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_splits, size_without_folds
-from labelfold.app.registry._multilabel import read_any_labels, right, tags_of_task
+from labelfold.app.registry._multilabel import inner_has, read_any_labels, right, tags_of_task
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import left_out_guesses
 
 _FEW = 200  # most labelled rows for which folds are drawn several times
-
-
-def _chosen_has(name: str) -> Any:
-    """Return a check for `available_if`: whether the estimator inside, fitted or not, has a method."""
-    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
 class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -191,9 +185,8 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         def predict(train: np.ndarray, test: np.ndarray) -> list[Any]:
             rows, y = self._fold(X, index, known, train)
             held = X[index[test]]
-            if self.parameter == "ridge" and hasattr(
-                self.estimator, "path"
-            ):  # all ridges cost one or two fits
+            # by ``path`` all ridges cost one or two fits
+            if self.parameter == "ridge" and hasattr(self.estimator, "path"):
                 return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
             if not self.nested:
                 return [self._with(value).fit(rows, y).predict(held) for value in candidates]
@@ -229,7 +222,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         y[index[train]] = known[train]
         return X, y
 
-    @_chosen_has("transform")
+    @inner_has("transform")
     def transform(self, X: Any) -> np.ndarray:
         """Return the embedding of the chosen estimator."""
         return self._fitted().transform(X)
@@ -238,17 +231,17 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return each row's class or number."""
         return self._fitted().predict(X)
 
-    @_chosen_has("predict_proba")
+    @inner_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return each row's class probabilities."""
         return self._fitted().predict_proba(X)
 
-    @_chosen_has("decision_function")
+    @inner_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
         """Return each row's scores."""
         return self._fitted().decision_function(X)
 
-    @_chosen_has("get_feature_names_out")
+    @inner_has("get_feature_names_out")
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the components."""
         return self._fitted().get_feature_names_out()

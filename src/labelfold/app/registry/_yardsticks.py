@@ -13,12 +13,11 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.app.registry._multilabel import coded
-from labelfold.app.registry._partly_labelled import Labelled, without_tree
+from labelfold.app.registry._partly_labelled import Coded, Labelled
 from labelfold.labels import read_labels
 
 
-class Spreading(Labelled):
+class Spreading(Coded):
     """scikit-learn's LabelSpreading over a nearest-neighbour graph, for any label values.
 
     Parameters
@@ -32,44 +31,18 @@ class Spreading(Labelled):
 
     Attributes
     ----------
-    classifier_ : LabelSpreading
-        Fitted on class codes.
-    classes_ : ndarray of shape (c,)
-        The classes.
+    estimator_, classes_, transduction_
+        See `Coded`.
     """
 
     def __init__(self, n_neighbors: int = 7, *, alpha: float = 0.2, unlabeled: Any = -1) -> None:
-        super().__init__(unlabeled=unlabeled)
+        super().__init__(LabelSpreading(), unlabeled=unlabeled)
         self.n_neighbors = n_neighbors
         self.alpha = alpha
 
-    def fit(self, X: Any, y: Any) -> Spreading:
-        """Spread the labels over all rows of X."""
-        X = validate_data(self, X, accept_sparse="csr")
-        labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="Spreading")
-        self.task_, self.classes_ = labels.task, labels.classes
-        neighbours = min(self.n_neighbors, X.shape[0] - 1)
-        graph = LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
-        # rows that no label reaches get 0 / 0, and then the first class
-        with np.errstate(invalid="ignore"):
-            self.classifier_ = without_tree(graph.fit(X, coded(labels)), X)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return each row's class."""
-        best = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return each row's share of every class; 0 if no label reaches its neighbours."""
-        X = self._checked(X)
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(self.classifier_.predict_proba(X))
-
-    @property
-    def decision_function(self) -> Any:
-        """Not available; see `predict_proba`."""
-        raise AttributeError("label spreading has probabilities, not a decision function")
+    def _graph(self, n: int) -> LabelSpreading:
+        neighbours = min(self.n_neighbors, n - 1)
+        return LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)
 
 
 class ScikitLDA(TransformerMixin, Labelled):

@@ -8,23 +8,20 @@ import shlex
 from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from labelfold.app._explain import top_features
-from labelfold.app.compare._out_of_fold import whole
+from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._splits import whole
 from labelfold.app.compare._words import guessing, repeats_run, sized, two_scores
 from labelfold.app.io._problems import count
 from labelfold.app.registry._glosses import gloss
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
-from labelfold.app.report._map import placed
-from labelfold.app.report._pictures import pictures
+from labelfold.app.report._map import pictures, placed
 from labelfold.features._column_kind import AS_IS
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
 
 _MADE = {
     "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",
@@ -42,6 +39,11 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
         "title": f"labelfold: which reduction for {found.settings['name']}?",
         "answer": found.answer,
         "details": found.details,
+        "measure": found.measure,
+        "regression": found.data.facts.numbers,
+        "method": None if found.winner is None else sized(found, found.winner),
+        "repeats": repeats_run(found),
+        "guessing": guessing(found),
         "facts": facts(found),
         "maps": maps(found),
         "next": next_steps(found, folder, made),
@@ -92,7 +94,6 @@ def maps(found: Comparison) -> dict[str, Any] | None:
         "drawn": drawn,
         "how": placed(shown[0]),
         "described": f"Map of {count(n, 'row')} by {shown[0].title}, coloured by {coloured}.",
-        "numbers": found.data.facts.numbers,
         "unlabelled": len(found.data.unlabelled) > 0,
     }
 
@@ -138,8 +139,6 @@ def next_rows(found: Comparison) -> dict[str, Any] | None:
         "names": names,
         "lines": list(zip(names, r.next_predicted, sure, strict=True)),
         "unlabelled": count(len(data.unlabelled), "row"),
-        "numbers": data.facts.numbers,
-        "method": sized(found, found.winner),
         "pictures": pictures(found, r.next_rows),
     }
 
@@ -162,9 +161,7 @@ def methods(found: Comparison) -> dict[str, Any] | None:
     )
     return {
         "described": f"{measure.sentence} of every method with its 90% interval. {'; '.join(told)}.",
-        "measure": measure.sentence,
         "on": on,
-        "guessing": guessing(found),
         "two_scores": two_scores(found),
     }
 
@@ -197,8 +194,6 @@ def numbers(found: Comparison) -> dict[str, Any]:
     return {
         "budgets": asked,
         "lines": lines,
-        "shares": found.measure.shares,
-        "measure": found.measure.sentence,
         "csv": found.table.to_csv(index=False),
     }
 
@@ -234,7 +229,6 @@ def components(found: Comparison) -> dict[str, Any] | None:
         return None
     tops = top_features(strengths, [data.column(j) for j in range(strengths.shape[1])])
     return {
-        "method": sized(found, found.winner),
         "embeds": found.review.parts[0].startswith("Component"),
         "rows": count(found.settings["n_rows"], "row"),
         "images": bool(found.settings["image_shape"]),
@@ -256,10 +250,7 @@ def budgets(found: Comparison) -> dict[str, Any] | None:
         "described": _curves(
             found, found.lines.dropna(subset="mean"), "label", "budget", "the number of labels"
         ),
-        "measure": found.measure.name,
         "rows": count(round(found.settings["test_size"] * found.settings["n_labelled"]), "labelled row"),
-        "repeats": repeats_run(found),
-        "guessing": guessing(found),
         "hidden": len(found.ranking) > 6,
         "log": figures.is_log(found),
     }
@@ -272,7 +263,7 @@ def sizes(found: Comparison) -> dict[str, Any] | None:
     at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])
     titled = at.assign(title=[found.methods[m].title for m in at["method"]])
     described = _curves(found, titled, "title", "components", "the number of components")
-    return {"described": described, "budget": found.budget_, "repeats": repeats_run(found)}
+    return {"described": described, "budget": found.budget_}
 
 
 def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str:
@@ -286,7 +277,7 @@ def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str
 
 def columns(found: Comparison) -> list[str] | None:
     """Return how the columns of a table were read, unless all are plain numbers."""
-    recipe = None if found.data is None else found.data.recipe
+    recipe = found.data.recipe
     return recipe.lines() if recipe is not None and recipe.lines(plain=False) else None
 
 
@@ -312,9 +303,6 @@ def how(found: Comparison) -> dict[str, Any]:
     return {
         "command": s["command"] or "labelfold.compare(...) in Python",
         "folds": count(s["folds"], "fold"),
-        "repeats": repeats_run(found),
-        "wilson": found.measure.kind == "accuracy",
-        "shares": found.measure.shares,
         "columns": s["scale"] if s["scale"] == AS_IS else f"brought to {s['scale']} first",
         "seed": s["random_state"],
         "seconds": f"{s['seconds']:.1f}",

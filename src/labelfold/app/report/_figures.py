@@ -6,17 +6,14 @@ Plotly reads a subset of HTML in every text, so text from the data is escaped by
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binomtest
 
+from labelfold.app._extras import pd
 from labelfold.app.compare._choice import interval
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._results import Comparison
 
 # distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
 COLOURS = (
@@ -53,19 +50,9 @@ def by_budget(found: Comparison) -> dict[str, Any]:
     """Draw the learning curves: a line with a band for each method."""
     data = []
     for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
-        hover = [
-            f"{plain(label)}, {b} labels: {found.measure.with_spread(m, s)}"
-            for b, m, s in _triples(rows, "budget")
-        ]
-        data += _line(found, rows, "budget", label, hover)
-    budgets = found.settings["budgets"]
-    layout = _lines_layout(found, "labels given")
-    layout["xaxis"] |= {
-        "type": "log" if is_log(found) else "linear",
-        "tickvals": budgets,
-        "ticktext": [str(b) for b in budgets],
-    }
-    return {"data": data, "layout": layout}
+        data += _line(found, rows, "budget", label, "labels")
+    axis = _ticks("labels given", found.settings["budgets"], log=is_log(found))
+    return {"data": data, "layout": _layout(axis, _score_axis(found))}
 
 
 def by_size(found: Comparison) -> dict[str, Any] | None:
@@ -75,18 +62,11 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
     for method in found.ranking["method"]:
         rows = at[at["method"] == method]
         if rows["components"].nunique() > 1:
-            title = found.methods[method].title
-            hover = [
-                f"{plain(title)}, {k} components: {found.measure.with_spread(m, s)}"
-                for k, m, s in _triples(rows, "components")
-            ]
-            data += _line(found, rows, "components", title, hover)
+            data += _line(found, rows, "components", found.methods[method].title, "components")
     if not data:
         return None
-    layout = _lines_layout(found, "components")
-    sizes = sorted(at["components"].unique().tolist())
-    layout["xaxis"] |= {"type": "log", "tickvals": sizes, "ticktext": [str(k) for k in sizes]}
-    return {"data": data, "layout": layout}
+    axis = _ticks("components", sorted(at["components"].unique().tolist()), log=True)
+    return {"data": data, "layout": _layout(axis, _score_axis(found))}
 
 
 def by_method(found: Comparison) -> dict[str, Any] | None:
@@ -108,28 +88,20 @@ def by_method(found: Comparison) -> dict[str, Any] | None:
                 "mode": "markers",
                 "x": _rounded([one.value]),
                 "y": [place],
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": _rounded([one.high - one.value]),
-                    "arrayminus": _rounded([one.value - one.low]),
-                    "color": colour,
-                    "thickness": 1.5,
-                },
+                "error_x": _errors([one.value], [one.low], [one.high], colour),
                 "text": [f"{title}: {value} ({low} to {high}), {seconds[label]:.2g} s to fit"],
                 "hoverinfo": "text",
                 "marker": {"color": colour, "symbol": symbol, "size": 11},
             }
         )
-    layout = _layout()
-    layout["xaxis"] |= _score_axis(found)
-    layout["yaxis"] |= {
+    named = {
         "tickvals": places,
         "ticktext": [plain(found.methods[at["method"][label]].title) for label in scored],
         "range": [-0.7, len(places) - 0.3],
         "showgrid": False,
         "fixedrange": True,
     }
+    layout = _layout(_score_axis(found), named)
     layout["yaxis2"] = layout["yaxis"] | {
         "overlaying": "y",
         "side": "right",
@@ -137,8 +109,7 @@ def by_method(found: Comparison) -> dict[str, Any] | None:
     }
     # plotly draws a second axis only if it has a trace
     data.append({"type": "scatter", "x": [None], "y": [None], "yaxis": "y2", "hoverinfo": "skip"})
-    layout |= {"margin": {"l": 20, "r": 20, "t": 8, "b": 50}, "hovermode": "closest"}
-    layout["height"] = 26 * len(places) + 80
+    layout |= {"margin": {"l": 20, "r": 20, "t": 8, "b": 50}, "height": 26 * len(places) + 80}
     return {"data": data, "layout": layout}
 
 
@@ -173,37 +144,22 @@ def calibration(found: Comparison) -> dict[str, Any] | None:
     shares = reliability(found)
     if shares is None:
         return None
-    line = {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "hoverinfo": "skip"}
+    sure, right, low, high, rows = (list(column) for column in zip(*shares, strict=True))
     points = {
         "type": "scatter",
         "mode": "markers+text",
-        "x": _rounded([s for s, *_ in shares]),
-        "y": _rounded([r for _, r, *_ in shares]),
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": _rounded([high - r for _, r, _, high, _ in shares]),
-            "arrayminus": _rounded([r - low for _, r, low, _, _ in shares]),
-            "color": COLOURS[0],
-            "thickness": 1.5,
-        },
-        "text": [f"{n:,}" for *_, n in shares],
+        "x": _rounded(sure),
+        "y": _rounded(right),
+        "error_y": _errors(right, low, high, COLOURS[0]),
+        "text": [f"{n:,}" for n in rows],
         "textposition": "middle left",
         "hovertext": [f"{s:.0%} sure on average, {r:.0%} right, {n:,} rows" for s, r, _, _, n in shares],
         "hoverinfo": "text",
         "marker": {"color": COLOURS[0], "symbol": "circle", "size": 10},
     }
-    layout = _layout()
-    low = max(0.0, min(min(s, left) for s, _, left, _, _ in shares) - 0.1)
-    layout["xaxis"] |= {
-        "title": {"text": "how sure", "standoff": 12},
-        "tickformat": ".0%",
-        "range": [low, 1.02],
-    }
-    layout["yaxis"] |= {"title": {"text": "how often right", "standoff": 12}, "tickformat": ".0%"}
-    layout["yaxis"]["range"] = [low, 1.02]
-    layout |= {"margin": {"l": 60, "r": 12, "t": 12, "b": 50}, "hovermode": "closest"}
-    return {"data": [line | {"line": {"color": GREY, "width": 1.5}}, points], "layout": layout}
+    shown = {"tickformat": ".0%", "range": [max(0.0, min(*sure, *low) - 0.1), 1.02]}
+    layout = _layout(_titled("how sure", **shown), _titled("how often right", **shown))
+    return {"data": [_diagonal([0, 1]), points], "layout": layout}
 
 
 def reliability(found: Comparison) -> list[tuple[float, float, float, float, int]] | None:
@@ -234,9 +190,8 @@ def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], mo
         each = strength.reshape(-1, shape[2])
         place = np.arange(len(each)) * shape[2] + np.abs(each).argmax(axis=1)
         strength, names, shape = strength[place], [names[i] for i in place], shape[:2]
-    layout = _layout()
     hidden = {"visible": False, "fixedrange": True}
-    layout["xaxis"], layout["yaxis"] = dict(hidden), hidden | {"autorange": "reversed", "scaleanchor": "x"}
+    layout = _layout(hidden, hidden | {"autorange": "reversed", "scaleanchor": "x"})
     layout["margin"] = {"l": 0, "r": 0, "t": 0, "b": 0}
     image = {
         "type": "heatmap",
@@ -259,7 +214,6 @@ def held_out(found: Comparison) -> dict[str, Any] | None:
     true, said = found.data.truth, told.guess
     ends = _rounded([min(true.min(), said.min()), max(true.max(), said.max())])
     names = [found.data.row(i) for i in found.data.labels.index]
-    line = {"type": "scatter", "mode": "lines", "x": ends, "y": ends, "hoverinfo": "skip"}
     points = {
         "type": "scatter",
         "mode": "markers",
@@ -272,11 +226,8 @@ def held_out(found: Comparison) -> dict[str, Any] | None:
         "hoverinfo": "text",
         "marker": {"color": COLOURS[0], "symbol": "circle", "size": 8, "opacity": 0.7},
     }
-    layout = _layout()
-    layout["xaxis"] |= {"title": {"text": "predicted without the label", "standoff": 12}}
-    layout["yaxis"] |= {"title": {"text": "label", "standoff": 12}}
-    layout |= {"margin": {"l": 60, "r": 12, "t": 12, "b": 50}, "hovermode": "closest"}
-    return {"data": [line | {"line": {"color": GREY, "width": 1.5}}, points], "layout": layout}
+    layout = _layout(_titled("predicted without the label"), _titled("label"))
+    return {"data": [_diagonal(ends), points], "layout": layout}
 
 
 def method_look(found: Comparison, method: str) -> tuple[str, str, str]:
@@ -295,8 +246,10 @@ def is_log(found: Comparison) -> bool:
     return budgets[-1] >= 4 * budgets[0]
 
 
-def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[str]) -> list[dict[str, Any]]:
+def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, unit: str) -> list[dict[str, Any]]:
     """Return a method's band and line."""
+    points = zip(rows[x], rows["mean"], rows["spread"], strict=True)
+    hover = [f"{plain(name)}, {v} {unit}: {found.measure.with_spread(m, s)}" for v, m, s in points]
     method = rows["method"].iloc[0]
     colour, symbol, dash = method_look(found, method)
     there, mean = rows[x].tolist(), rows["mean"].to_numpy()
@@ -324,34 +277,49 @@ def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, hover: list[
     return [shared | band, shared | line]
 
 
-def _triples(rows: pd.DataFrame, x: str) -> Any:
-    return zip(rows[x], rows["mean"], rows["spread"], strict=True)
+def _errors(values: Any, low: Any, high: Any, colour: str) -> dict[str, Any]:
+    """Return error bars from low to high."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": _rounded(np.subtract(high, values)),
+        "arrayminus": _rounded(np.subtract(values, low)),
+        "color": colour,
+        "thickness": 1.5,
+    }
+
+
+def _diagonal(ends: list[Any]) -> dict[str, Any]:
+    grey = {"color": GREY, "width": 1.5}
+    return {"type": "scatter", "mode": "lines", "x": ends, "y": ends, "hoverinfo": "skip", "line": grey}
+
+
+def _titled(text: str, **more: Any) -> dict[str, Any]:
+    return {"title": {"text": text, "standoff": 12}, **more}
+
+
+def _ticks(title: str, values: list[int], *, log: bool) -> dict[str, Any]:
+    return _titled(
+        title, type="log" if log else "linear", tickvals=values, ticktext=[str(value) for value in values]
+    )
 
 
 def _score_axis(found: Comparison) -> dict[str, Any]:
-    return {"title": {"text": found.settings["metric"], "standoff": 12}, "tickformat": found.measure.ticks}
+    return _titled(found.settings["metric"], tickformat=found.measure.ticks)
 
 
-def _lines_layout(found: Comparison, x: str) -> dict[str, Any]:
-    layout = _layout()
-    layout["xaxis"] |= {"title": {"text": x, "standoff": 12}}
-    layout["yaxis"] |= _score_axis(found)
-    layout |= {
-        "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
-        "hovermode": "closest",
-    }
-    return layout
-
-
-def _layout() -> dict[str, Any]:
+def _layout(x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    """Return a layout with these axes."""
     axis = {"showline": True, "automargin": True, "zeroline": False}
     return {
         "showlegend": False,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", "size": 13},
-        "xaxis": dict(axis),
-        "yaxis": dict(axis),
+        "margin": {"l": 60, "r": 12, "t": 12, "b": 50},
+        "hovermode": "closest",
+        "xaxis": axis | x,
+        "yaxis": axis | y,
     }
 
 

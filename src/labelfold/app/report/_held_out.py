@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
-from labelfold.app.compare._words import sized
+from labelfold.app.compare._results import Comparison
 from labelfold.app.io._problems import count
 from labelfold.app.report import _figures as figures
-from labelfold.app.report._map import packed
-from labelfold.app.report._pictures import pictures
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
+from labelfold.app.report._map import packed, pictures
 
 _MOST_IN_MATRIX = 25  # most classes; with more there is a list of confused pairs
 _MOST_LISTED = 20
@@ -48,7 +44,6 @@ def confusion(found: Comparison) -> dict[str, Any] | None:
     truth, guess = data.truth[told.tested], told.guess[told.tested]
     at = data.labels.index[told.tested]
     shown: dict[str, Any] = {
-        "method": sized(found, found.winner),
         "how": told.how,
         "rows": count(len(truth), "labelled row"),
         "right": f"{told.right(data.truth)[told.tested].mean():.1%}",
@@ -81,7 +76,6 @@ def held_out(found: Comparison) -> dict[str, Any] | None:
         return None
     return {
         "rows": count(len(told.guess), "labelled row"),
-        "method": sized(found, found.winner),
         "how": told.how,
         "within": None if choice is None or choice.within is None else f"{choice.within:.3g}",
     }

@@ -6,21 +6,20 @@ A channel holds one value for each row, as bytes: a class (65535 for none) or a 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.report._pictures import pictures
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._data import Data
-    from labelfold.app.compare._results import Comparison
-    from labelfold.app.compare._review import Map
+from labelfold.app.compare._data import Data
+from labelfold.app.compare._results import Comparison
+from labelfold.app.compare._review import HeldOutPredictions, Map
 
 _MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
 _MOST_LABELS = 30  # most labels to choose from, for several labels a row
 _NONE = 2**16 - 1
+_MOST_BYTES = 4_000_000  # all thumbnails of a list together
+_LARGEST, _SMALLEST = 48, 8  # pixels on a side of a thumbnail
 
 
 def map_data(found: Comparison) -> dict[str, Any] | None:
@@ -81,15 +80,7 @@ def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
     data, rows = found.data, shown.rows
     labelled, known = data.labels.labelled[rows], data.y[rows]
     first = shown.title == found.review.maps[0].title
-    if data.facts.numbers:
-        both = np.where(labelled, known, shown.predicted)
-        ends = np.quantile(both, [0.02, 0.98])  # with extremes included most rows would have one colour
-        channels = [
-            numbers("label, or prediction where there is none", both, ends),
-            numbers("label", np.where(labelled, known, np.nan), ends),
-            numbers("prediction", shown.predicted, ends),
-        ]
-        return [*channels, *([_errors(found, rows)] if first and found.review.left_out else [])]
+    told = found.review.left_out if first else None
     if data.facts.multilabel:
         often = np.argsort(-data.counts(), kind="stable")[:_MOST_LABELS]
         channels = [
@@ -101,27 +92,26 @@ def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
             for j in often
         ]
     else:
-        channels = [
-            classes(
-                "label, or prediction where there is none",
-                np.where(labelled, known, shown.predicted),
-                data.classes,
-            ),
-            classes("label", known, data.classes),
-            classes("prediction", shown.predicted, data.classes),
-        ]
+        values = {
+            "label, or prediction where there is none": np.where(labelled, known, shown.predicted),
+            "label": known,
+            "prediction": shown.predicted,
+        }
+        if data.facts.numbers:
+            # with extremes included most rows would have one colour
+            ends = np.quantile(next(iter(values.values())), [0.02, 0.98])
+            channels = [numbers(name, some, ends) for name, some in values.items()]
+            return channels if told is None else [*channels, _errors(told, data, rows)]
+        channels = [classes(name, some, data.classes) for name, some in values.items()]
     channels.append(numbers("confidence", shown.confidence, (0.0, 1.0)))
-    if first and found.review.left_out is not None:
-        told = found.review.left_out
+    if told is not None:
         state = np.full(len(data.y), -1)
         state[data.labels.index] = np.where(told.tested, told.right(data.truth).astype(int), -1)
         channels.append(classes("right or wrong without its label", state[rows], ["wrong", "right"]))
     return channels
 
 
-def _errors(found: Comparison, rows: np.ndarray) -> dict[str, Any]:
-    told, data = found.review.left_out, found.data
-    assert told is not None
+def _errors(told: HeldOutPredictions, data: Data, rows: np.ndarray) -> dict[str, Any]:
     off = np.full(len(data.y), np.nan)
     off[data.labels.index] = told.guess - data.truth
     most = float(np.quantile(np.abs(off[data.labels.index]), 0.98))
@@ -167,3 +157,33 @@ def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str
 def packed(values: Any, kind: str) -> str:
     """Return an array as base64 text for the page."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
+
+
+def pictures(found: Comparison, rows: Any) -> dict[str, Any] | None:
+    """Return rows as thumbnails of one size, one byte for each pixel and channel; None if they are not images."""
+    shape = found.settings["image_shape"]
+    if shape is None or not len(rows):
+        return None
+    height, width, *colours = shape
+    room = (_MOST_BYTES / len(rows) / (colours[0] if colours else 1) / (height * width)) ** 0.5
+    share = max(min(room, _LARGEST / max(height, width), 1.0), min(_SMALLEST / max(height, width), 1.0))
+    X = np.asarray(found.data.X[rows], dtype=np.float32).reshape(len(rows), height, width, -1)
+    for axis, side in ((1, height), (2, width)):
+        X = _averaged(X, axis, max(round(share * side), 1))
+    low, high = float(X.min()), float(X.max())
+    seen = np.round(255 * (X - low) / ((high - low) or 1.0))
+    return {"height": X.shape[1], "width": X.shape[2], "channels": X.shape[3], "values": packed(seen, "u1")}
+
+
+def _averaged(X: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Return an array with fewer entries along an axis, each the mean of its share.
+
+    >>> _averaged(np.array([[1.0, 3.0, 5.0, 7.0]]), 1, 2).tolist()
+    [[2.0, 6.0]]
+    """
+    n = X.shape[axis]
+    if size >= n:
+        return X
+    starts = np.arange(size) * n // size
+    counts = np.diff(np.append(starts, n)).reshape([-1 if i == axis else 1 for i in range(X.ndim)])
+    return np.add.reduceat(X, starts, axis=axis) / counts

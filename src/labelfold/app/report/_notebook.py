@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._words import brief
 from labelfold.app.report._figures import COLOURS, GREY
 from labelfold.app.report._page import fill
-
-if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
 
 _MOST_POINTS = 600
 _WIDTH, _HEIGHT = 480, 320
