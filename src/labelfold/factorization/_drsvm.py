@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -20,7 +22,7 @@ from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, it
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.numerics._factor_starts import factor_start
-from labelfold.numerics._nonnegative import NonnegativeRows
+from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.rows import Block, Centered, Rows
 
 # If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
@@ -313,7 +315,9 @@ class DRSVM(
         B, ridge = self.components_.T, self.factor_penalty_ / self.reconstruction_
         if not self.nonnegative:
             return rows @ projection(B, ridge)
-        return rows.map(_placed, shared=(B, NonnegativeRows(B.T @ B + ridge * np.eye(B.shape[1]))))
+        # As an argument of `partial` the matrix stays in float64 when it is passed to blocks.
+        solve = partial(nonnegative_rows, Q=B.T @ B + ridge * np.eye(B.shape[1]))
+        return rows.map(_placed, shared=(B, solve))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, H B' plus the mean.
@@ -344,7 +348,7 @@ class DRSVM(
         return tags
 
 
-def _placed(X: Block, B: Any, solve: NonnegativeRows) -> Any:
+def _placed(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
     return solve(X @ B)
 
 

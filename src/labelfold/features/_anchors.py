@@ -13,6 +13,7 @@ W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervise
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,23 +113,16 @@ def _settled(
     return distance, which, group
 
 
-class NearestAnchors:
-    """The k nearest anchors of rows as one array: k distances, then k indices. For `Featurized`."""
-
-    def __init__(self, anchors: Anchors, k: int) -> None:
-        self.anchors, self.k = anchors, k
-
-    def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows. Distances may overflow in single precision."""
-        return np.hstack(self.anchors.nearest(X, self.k))
-
-
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
     with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
-        found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
+        found = rows.get(Featurized(rows, partial(_distances_and_indices, anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
     return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)
+
+
+def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> np.ndarray:
+    return np.hstack(anchors.nearest(X, k))
 
 
 def _finite(distance: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
         points = {(kernel.family, kernel.space): kernel.points for kernel in folded.kernels}
         embedding.blends.append(BlendedFeatures(by_name[piece.name], shares, points))
     own = embedding.turn.shape[1]
-    both = Centered(Featurized(rows, _Both(embedding)))
+    both = Centered(Featurized(rows, partial(_with_features, embedding)))
     S = both.gram() / rows.shape[0]
     back = np.linalg.pinv(S[:own, :own]) @ S[:own, own:]  # regression of G on Z
     left = S[own:, own:] - S[own:, :own] @ back
@@ -180,14 +181,8 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
         embedding.shift = both.center @ embedding.more
 
 
-class _Both:
-    """The discriminant coordinates and the blended features of rows. For `Featurized`."""
-
-    def __init__(self, embedding: FoldEmbedding) -> None:
-        self.embedding = embedding
-
-    def __call__(self, X: Any) -> np.ndarray:
-        return self.embedding.features(X, self.embedding(X))
+def _with_features(embedding: FoldEmbedding, X: Any) -> np.ndarray:
+    return embedding.features(X, embedding(X))
 
 
 def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
