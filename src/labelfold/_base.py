@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
@@ -42,12 +42,15 @@ class RowsEstimator(BaseEstimator):
     # rank.
     _most_components: ClassVar[int | None] = None
 
+    # Whether `fit` needs y.
+    _needs_labels: ClassVar[bool] = True
+
     def _validate_params(self) -> None:
         """Check the parameters; booleans do not count as numbers."""
         super()._validate_params()
-        for name, value in self.get_params(deep=False).items():
-            kinds = self._parameter_constraints.get(name, "no_validation")
-            if isinstance(value, bool) and not {"boolean", "verbose", "no_validation"} & _named(kinds):
+        for name, kinds in self._parameter_constraints.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) and not {"boolean", "verbose"}.intersection(kinds):
                 raise ValueError(
                     f"{name}={value} was given to {type(self).__name__}, where a number is expected"
                 )
@@ -131,8 +134,26 @@ class RowsEstimator(BaseEstimator):
         """Declare the input that the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
+        tags.target_tags.required = self._needs_labels
         return tags
+
+
+class RowsTransformer(TransformerMixin, RowsEstimator):
+    """An estimator with ``transform``."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class Reducer(ClassNamePrefixFeaturesOutMixin, RowsTransformer):
+    """A transformer whose output has one column for each of its ``components_``."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
 
 
 def fitting(fit: _Fit) -> _Fit:
@@ -179,12 +200,6 @@ def _is_lost(value: Any) -> bool:
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return False
     return not all_finite(stored_values(value))
-
-
-def _named(constraints: Any) -> set[str]:
-    """Return the constraints on a parameter that are given by name."""
-    constraints = [constraints] if isinstance(constraints, str) else constraints
-    return {kind for kind in constraints if isinstance(kind, str)}
 
 
 def refuse_without_kernel(**given: Any) -> None:

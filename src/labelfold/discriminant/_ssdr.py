@@ -129,7 +129,6 @@ class SSDR(LinearReducer):
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "unlabeled": "no_validation",
     }
 
     def __init__(

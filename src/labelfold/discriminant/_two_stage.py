@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer
+from labelfold._linear_reducer import LinearReducer, Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -25,7 +25,7 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
@@ -51,7 +51,6 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "unlabeled": "no_validation",
     }
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:

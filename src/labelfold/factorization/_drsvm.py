@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import fitting
 from labelfold._decisions import Decisions
-from labelfold._descent import Iterative
-from labelfold._sklearn import Interval, StrOptions
+from labelfold._sklearn import StrOptions
 from labelfold._warn import warn_user
-from labelfold.factorization._components import PartsMixin
+from labelfold.factorization._components import Parts
 from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, iterates, projection
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
@@ -33,9 +29,7 @@ _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 _SVM_PENALTY = {"squared_hinge": 1.0, "hinge": 0.1}
 
 
-class DRSVM(
-    Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
-):
+class DRSVM(Decisions, Parts):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     It computes a low-rank factorisation of all rows in which linear SVMs separate the labelled ones:
@@ -177,7 +171,7 @@ class DRSVM(
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Parts._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "svm_penalty": WEIGHT,
         "reconstruction": WEIGHT,
@@ -188,12 +182,6 @@ class DRSVM(
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "center": ["boolean"],
         "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def __init__(
@@ -293,22 +281,6 @@ class DRSVM(
         self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
         self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
-    def transform(self, X: Any) -> Any:
-        """Embed rows, as the fit embeds unlabelled ones.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows, in any container that `labelfold.rows.as_rows` takes.
-
-        Returns
-        -------
-        H : array of shape (n, k)
-            In host memory for arrays and files; otherwise on the device or cluster of X.
-        """
-        check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
-
     def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
@@ -334,16 +306,12 @@ class DRSVM(
         X = super().inverse_transform(H)
         return (X + self.mean_).astype(X.dtype, copy=False)
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
-        return self._scores_of(rows.get(self._place(rows)))
-
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
         return H @ self.coef_.T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
+        """Declare whether X must be non-negative."""
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.positive_only = self.nonnegative
         return tags
 

@@ -34,8 +34,6 @@ _RIDGE = 1e-12
 class SquaredNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by least squares that uses labels."""
 
-    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "unlabeled": "no_validation"}
-
     def _place(self, rows: Rows) -> Any:
         V = self.components_.T
         Q = V.T @ V

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import RowsTransformer, fitting
 from labelfold.rows import Block, Centered, Rows
 from labelfold.rows._host import dense, formed, host, largest_one
 from labelfold.rows._wrappers import RowsWrapper
@@ -27,12 +27,14 @@ _ALL_POINTS = 4_000_000
 _CONSTANT = 1e-10
 
 
-class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
+class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     """A map of rows to rows of the same width, fitted in at most two passes.
 
     A subclass implements `_learn` (fit) and `_form` (transform). Zero rows stay zero and sparse rows stay sparse,
     unless the subclass documents otherwise.
     """
+
+    _needs_labels = False
 
     @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -87,13 +89,6 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether the columns are known."""
         return hasattr(self, "n_features_in_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that y is not needed and that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class AsTheyAre(ColumnForm):

@@ -10,9 +10,10 @@ from sklearn.utils import check_random_state
 
 from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
 from labelfold._decisions import Decisions, indicator_scores, linear_values
+from labelfold._linear_reducer import Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Featurized, Rows, as_rows
@@ -185,7 +186,6 @@ class LapRLS(Decisions, RowsEstimator):
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "unlabeled": "no_validation",
     }
 
     def __init__(

@@ -154,7 +154,6 @@ class TSVM(Decisions, RowsEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def __init__(

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from labelfold._linear_reducer import BLOCK_BYTES
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import BLOCK_BYTES, POSITIVE, KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import POSITIVE, KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.rows import Block, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelCoefficients, KernelFeatures, has_large_rank
 from labelfold.subspace._nested_subspace import NestedSubspace
@@ -206,10 +207,6 @@ class KernelPCALS(NestedSubspace):
         # In the space of the kernel all other rows are linear combinations of these.
         self.feature_map_.points = self.feature_map_.points[source.pivots]
         yield source
-
-    def _project(self, rows: Rows) -> Any:
-        scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
-        return Featurized(rows, scores.transform).values()
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:

@@ -48,7 +48,6 @@ class NestedSubspace(NestedPredictions):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
         "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
