@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
+from labelfold._sklearn import Interval, StrOptions, _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels, read_labels
 from labelfold.rows import (
     Featurized,
@@ -154,6 +154,29 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     @property
     def _n_features_out(self) -> int:
         return self.components_.shape[0]
+
+
+class KernelForm(RowsEstimator):
+    """An estimator with a kernel, or with None for rows as they are."""
+
+    _parameter_constraints = {
+        "kernel": [str, callable, None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    def _set_feature_map(self, kernel_map: Callable[..., Any], rows: Rows, **options: Any) -> None:
+        """Store ``feature_map_`` and ``gamma_``, None without a kernel; the options are those of ``kernel_map``."""
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
+        given = {name: getattr(self, name) for name in ("gamma", "degree", "coef0", "n_landmarks")}
+        if self.kernel is None:
+            refuse_without_kernel(**given)
+            return
+        options["max_gram_bytes"] = self.max_gram_bytes
+        self.feature_map_, self.gamma_ = kernel_map(rows, self.kernel, **given, **options)
 
 
 def fitting(fit: _Fit) -> _Fit:

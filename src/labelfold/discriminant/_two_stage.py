@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
+from labelfold._base import KernelForm, fitting, labelled_rows, spread
 from labelfold._linear_reducer import LinearReducer, Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
@@ -34,18 +34,14 @@ from labelfold.numerics.least_squares._problem import LeastSquaresProblem
 from labelfold.rows import Block, Centered, Featurized, Rows
 
 
-class TwoStage(RidgePath, Streaming, LinearReducer):
+class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):
     """A method of the two-stage family. A subclass defines its targets and its predictions."""
 
     _parameter_constraints = {
+        **KernelForm._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
         "solver": [StrOptions({"two-stage", "direct"})],
-        "kernel": [str, callable, None],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
@@ -80,7 +76,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         labels = self._read(y, rows.shape[0])
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
         self._moments = None
-        self._set_feature_map(used, mask)
+        self._set_feature_map(kernel_map, used, mask=mask, random_state=self.random_state, centred=True)
         given = isinstance(self.ridge, Real)
         ridge = float(self.ridge) if given else self._choose_ridge(used, mask, labels)
         (found,) = self._solve(used, mask, labels, [ridge])
@@ -98,28 +94,6 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
                 "y has one sample with a label, and a direction takes two that differ; label more rows"
             )
         return labels
-
-    def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
-        self.feature_map_: Any = None
-        self.gamma_: float | None = None
-        given: dict[str, Any] = {
-            "gamma": self.gamma,
-            "degree": self.degree,
-            "coef0": self.coef0,
-            "n_landmarks": self.n_landmarks,
-        }
-        if self.kernel is None:
-            refuse_without_kernel(**given)
-            return
-        self.feature_map_, self.gamma_ = kernel_map(
-            used,
-            self.kernel,
-            **given,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=self.random_state,
-            mask=mask,
-            centred=True,
-        )
 
     def _solve(
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]

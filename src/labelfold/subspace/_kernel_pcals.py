@@ -11,13 +11,12 @@ The code is in these files:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from labelfold._base import KernelForm
 from labelfold._linear_reducer import BLOCK_BYTES
-from labelfold._sklearn import Interval, StrOptions
 from labelfold.features._kernel_map import POSITIVE, KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
@@ -28,7 +27,7 @@ from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
 
-class KernelPCALS(NestedSubspace):
+class KernelPCALS(KernelForm, NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
     `PCALS` with the features of a kernel in place of the columns. Its notes on directions and labels also hold here.
@@ -120,11 +119,8 @@ class KernelPCALS(NestedSubspace):
 
     _parameter_constraints = {
         **NestedSubspace._parameter_constraints,
+        **KernelForm._parameter_constraints,
         "kernel": [str, callable],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
     def __init__(
@@ -177,18 +173,7 @@ class KernelPCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
-        self.feature_map_: Any
-        self.feature_map_, self.gamma_ = kernel_map(
-            rows,
-            self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            n_landmarks=self.n_landmarks,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=self._seed,
-            centred=self.center,
-        )
+        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center)
         options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
