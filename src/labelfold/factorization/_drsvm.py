@@ -250,7 +250,7 @@ class DRSVM(Decisions, Parts):
         problem = DRSVMProblem(
             rows=rows,
             index=labels.index,
-            T=labels.signs().reshape(labels.n_labelled, -1),
+            T=labels.signs(),
             C=loss_weights(labels, self.class_weight),
             squared_norm=square,
             svm_penalty=self.svm_penalty_,

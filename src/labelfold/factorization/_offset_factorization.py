@@ -16,7 +16,7 @@ from labelfold._decisions import Decisions
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.factorization._components import Factorisation
-from labelfold.factorization._coupled_classifiers import Machine, signs_of
+from labelfold.factorization._coupled_classifiers import Machine
 from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
@@ -93,7 +93,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         named = dict(zip(("b", "lu", "lv"), weights, strict=True))
         bases = start_bases(directions, **named, drawn=self.init == "random")
-        machine = self._machine(signs_of(labels))
+        machine = self._machine(labels.signs())
         problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
         first = best_start(problem, bases)
         steps = iterates(problem, first, self.tol)

@@ -138,7 +138,7 @@ def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]
     divided by the square roots of the class sizes), the second stage of the two-stage method is
     :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
-    Y = labels.signs()[:, None] if labels.task == "binary" else labels.columns()
+    Y = labels.signs() if labels.task == "binary" else labels.columns()
     size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
     if labels.task == "regression":
         size = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)

@@ -249,7 +249,7 @@ class LapRLS(Decisions, KernelForm):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         binary = labels.task == "binary"
-        Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
+        Y = labels.signs() if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
         if self.smoothness or self.kernel is not None:
             rows = in_memory(rows, self.max_gram_bytes, "LapRLS")

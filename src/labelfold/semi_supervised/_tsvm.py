@@ -225,7 +225,7 @@ class TSVM(Decisions, RowsEstimator):
             tol=self.tol,
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
-        machines = self._train(problem, labels.signs().reshape(labels.n_labelled, -1), fractions)
+        machines = self._train(problem, labels.signs(), fractions)
         self.coef_ = np.array([machine.w for machine in machines])
         self.intercept_ = np.array([machine.intercept for machine in machines])
         self.switched_signs_ = np.column_stack([machine.signs[unlabelled] for machine in machines])
