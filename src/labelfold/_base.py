@@ -27,6 +27,15 @@ from labelfold.rows import (
 from labelfold.rows.adapters._device_copies import to_host
 from labelfold.rows.adapters._local import all_finite
 
+# Constraints of the parameters that iterative estimators have in common.
+ITERATIONS: dict[str, Any] = {
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import KernelForm, fitting, labelled_rows, spread
+from labelfold._base import ITERATIONS, KernelForm, fitting, labelled_rows, spread
 from labelfold._linear_reducer import LinearReducer, Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
@@ -42,11 +42,7 @@ class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
         "solver": [StrOptions({"two-stage", "direct"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **ITERATIONS,
     }
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:

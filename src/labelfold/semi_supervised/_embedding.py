@@ -75,7 +75,7 @@ class BlendedFeatures:
                 kernels.setdefault((view.family, view.space), []).append((width(view, pieces), share))
         self.size = np.sqrt(squares * (squares * pieces.deviations**2 > _NEGLIGIBLE))
         self.used = np.flatnonzero(self.size)
-        self.graphs = [(*key, _heavy(w, pieces.graph(*key).map)) for key, w in graphs.items()]
+        self.graphs = [(*key, _heavy(w, pieces.graphs[key].map)) for key, w in graphs.items()]
         self.kernels = [
             (*key, points[key], terms, kernel_root(_kernel(key[0], points[key], points[key], terms)))
             for key, terms in kernels.items()

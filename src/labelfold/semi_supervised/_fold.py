@@ -174,7 +174,7 @@ def _map(view: View, pieces: FormPieces) -> np.ndarray:
     if view.family == "principal":
         size = _size(view, pieces)
         return pieces.coordinates.basis[:, : len(size)] * size
-    return pieces.graph(view.space, view.value).map * np.sqrt(graph_weights(view, pieces) / scale)
+    return pieces.graphs[view.space, int(view.value)].map * np.sqrt(graph_weights(view, pieces) / scale)
 
 
 def _spread(view: View, pieces: FormPieces, placed: Placed) -> np.ndarray:

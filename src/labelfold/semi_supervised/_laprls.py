@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelfold._base import KernelForm, fitting
+from labelfold._base import ITERATIONS, KernelForm, fitting
 from labelfold._decisions import Decisions, indicator_scores, linear_values
 from labelfold._linear_reducer import Scores
 from labelfold._progress import Progress
@@ -177,11 +177,7 @@ class LapRLS(Decisions, KernelForm):
         "normalized": ["boolean"],
         "fit_intercept": ["boolean"],
         "task": [StrOptions({"auto", "classification", "regression"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **ITERATIONS,
     }
 
     def __init__(

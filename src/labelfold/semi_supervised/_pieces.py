@@ -80,13 +80,6 @@ class AnchorSpace:
         self.q, self.anchors, self.k, self.joins = q, anchors, k, joins
 
 
-class SpaceGraph:
-    """The smoothest functions on the graph of s nearest anchors in one space."""
-
-    def __init__(self, space: int, s: int, eigenvalues: np.ndarray, map: np.ndarray) -> None:
-        self.space, self.s, self.eigenvalues, self.map = space, s, eigenvalues, map
-
-
 class FormPieces:
     """The parts that views of one form share, learned from all rows without labels.
 
@@ -100,7 +93,9 @@ class FormPieces:
         The mean over pairs of rows of the sum of absolute differences; 0 if no view needs it.
     coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
         Principal coordinates and their standard deviations.
-    spaces, graphs : list of AnchorSpace, list of SpaceGraph
+    spaces : list of AnchorSpace
+    graphs : dict of (int, int) to AnchorGraph
+        The smoothest functions on the graph of s nearest anchors in the space of q coordinates, by (q, s).
     scales : dict of str to float
         The mean squared norm of each view's features over all rows, before they are scaled to 1.
     views : list of View
@@ -116,17 +111,13 @@ class FormPieces:
         self.name, self.form = name, form
         self.mean_absolute = 0.0
         self.spaces: list[AnchorSpace] = []
-        self.graphs: list[SpaceGraph] = []
+        self.graphs: dict[tuple[int, int], AnchorGraph] = {}
         self.scales: dict[str, float] = {}
         self.views: list[View] = []
 
     def space(self, q: int) -> AnchorSpace:
         """Return the anchors of the space of q coordinates."""
         return next(space for space in self.spaces if space.q == q)
-
-    def graph(self, q: int, s: float) -> SpaceGraph:
-        """Return the graph of s nearest anchors in the space of q coordinates."""
-        return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
     def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
         """Return some rows in the representations that the views need.
@@ -286,7 +277,7 @@ def _make_graphs(
             here = [view for view in views if (view.space, view.value) == (space.q, s)]
             reasons.update(dict.fromkeys(here, why))
         else:
-            pieces.graphs.append(SpaceGraph(space.q, s, found.eigenvalues, found.map))
+            pieces.graphs[space.q, s] = found
 
 
 def _graphs(
@@ -360,7 +351,7 @@ def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
 
 def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
     """Return w(lambda_j) of a graph view."""
-    return FILTERS[view.filter](pieces.graph(view.space, view.value).eigenvalues)
+    return FILTERS[view.filter](pieces.graphs[view.space, int(view.value)].eigenvalues)
 
 
 def width(view: View, pieces: FormPieces) -> float:
