@@ -260,10 +260,10 @@ def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np
     return rows, labels.labelled
 
 
-def spread(T: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-    """Return targets of the labelled rows as targets of the rows from `labelled_rows`, with 0 for unlabelled rows."""
+def spread(T: np.ndarray, mask: np.ndarray | None, rest: int = 0) -> np.ndarray:
+    """Return targets of the labelled rows as targets of the rows from `labelled_rows`; others are ``rest``."""
     if mask is None:
         return T
-    full = np.zeros((len(mask), *T.shape[1:]))
+    full = np.full((len(mask), *T.shape[1:]), rest, dtype=T.dtype)
     full[mask] = T
     return full

@@ -107,11 +107,10 @@ class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
         if mask is not None:
-            T = (
-                RowTargets(spread(table, mask))
-                if codes is None
-                else RowTargets(table, _spread_codes(codes, mask), counted)
-            )
+            if codes is None:
+                T = RowTargets(spread(table, mask))
+            else:
+                T = RowTargets(table, spread(codes, mask, -1), counted)
         if self.solver == "direct":
             return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
         bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
@@ -169,13 +168,6 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
         first = problem.solve(ridges[i], start=first)
         found[i] = second_stage(first, size)
     return [found[i] for i in range(len(ridges))]
-
-
-def _spread_codes(codes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the codes of labelled rows as codes of all rows, with -1 for unlabelled rows."""
-    full = np.full(len(mask), -1, dtype=codes.dtype)
-    full[mask] = codes
-    return full
 
 
 def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:

@@ -30,7 +30,7 @@ from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device_copies import to_host
 
 # k-means is fitted on at most this many rows for each anchor.
-_ROWS_AN_ANCHOR = 40
+ROWS_AN_ANCHOR = 40
 
 # Above this many rows an anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
@@ -208,11 +208,6 @@ def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
         means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
     return means.cluster_centers_[np.unique(means.labels_)]
-
-
-def sample_size(n_anchors: int) -> int:
-    """Return the largest number of rows for k-means."""
-    return _ROWS_AN_ANCHOR * n_anchors
 
 
 def means_around(rows: Rows, nearest: np.ndarray, n_anchors: int) -> np.ndarray:

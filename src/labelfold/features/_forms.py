@@ -177,7 +177,7 @@ class Ranks(ColumnForm):
         return False
 
     def _learn(self, rows: Rows) -> None:
-        X = dense(_sample(rows))
+        X = dense(sample(rows))
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
         points = [_rank_function(np.sort(column), most) for column in X.T]
         self.values_ = np.concatenate([values for values, _ in points])
@@ -306,7 +306,7 @@ def looks_like_counts(X: Any) -> bool:
     """
     from labelfold.rows import as_rows
 
-    X = _sample(as_rows(X), 2000)
+    X = sample(as_rows(X), 2000)
     values = X.data if sparse.issparse(X) else X[X != 0]
     values = values[values != 0]
     if not len(values) or len(values) > 0.2 * X.shape[0] * X.shape[1]:
@@ -320,16 +320,16 @@ def density(X: Any) -> float:
     """Return the share of entries that are not 0, in a bounded sample of the rows."""
     from labelfold.rows import as_rows
 
-    X = _sample(as_rows(X), 2000)
+    X = sample(as_rows(X), 2000)
     return float((X.data if sparse.issparse(X) else X).astype(bool).sum() / (X.shape[0] * X.shape[1]))
 
 
-def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
+def sample(rows: Rows, most_rows: int = SAMPLE_ROWS, random_state: Any = 0) -> Any:
     """Return a random sample of rows as one array."""
     n = rows.shape[0]
     if n <= most_rows:
         return host(rows.whole())
-    chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
+    chosen = np.sort(check_random_state(random_state).permutation(n)[:most_rows])
     return host(rows.take(chosen).whole())
 
 

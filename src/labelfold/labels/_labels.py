@@ -326,15 +326,9 @@ def read_batch(
     return found, as_mask(index, n), values
 
 
-def score_mask(
-    y: Any,
-    *,
-    unlabeled: float | str | bytes | None = -1,
-    task: str = "auto",
-    classes: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the mask of the labelled rows, (n,), as `score_targets` reads them."""
-    return score_targets(y, unlabeled=unlabeled, task=task, classes=classes)[0]
+def score_mask(y: Any, **options: Any) -> np.ndarray:
+    """Return the mask of the labelled rows, (n,), as `score_targets` reads them with these options."""
+    return score_targets(y, **options)[0]
 
 
 def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:

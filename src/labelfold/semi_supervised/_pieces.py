@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from labelfold.features._anchors import (
+    ROWS_AN_ANCHOR,
     AnchorGraph,
     Anchors,
     anchor_graph,
@@ -21,10 +22,9 @@ from labelfold.features._anchors import (
     means_around,
     nearest_anchors,
     rows_around,
-    sample_size,
 )
 from labelfold.features._distances import distances
-from labelfold.features._forms import ColumnForm, Formed
+from labelfold.features._forms import ColumnForm, Formed, sample
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
@@ -200,11 +200,13 @@ def make_pieces(
         pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
     )
     pieces.views = [view for view in left if view not in reasons]
-    sample = _sample(rows, random_state) if any(view.family in KERNELS for view in left) else None
+    drawn = None
+    if any(view.family in KERNELS for view in left):
+        drawn = sample(rows, _KERNEL_ROWS, random_state).astype(np.float64, copy=False)
     if any(view.family == "laplace" for view in left):
-        pieces.mean_absolute = float(distances("laplace", sample, sample).mean())
+        pieces.mean_absolute = float(distances("laplace", drawn, drawn).mean())
     for view in list(pieces.views):
-        scale = _scale(view, pieces, rows.shape[0], sample)
+        scale = _scale(view, pieces, rows.shape[0], drawn)
         if scale > 0:
             pieces.scales[view.name] = scale
         else:
@@ -307,9 +309,10 @@ def _anchors(
     if n <= _ALL_ROWS * n_anchors:
         T = host(rows.whole())
         return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
-    size = min(n, sample_size(n_anchors))
+    size = min(n, ROWS_AN_ANCHOR * n_anchors)
     chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    C = _coordinates(rows if size == n else rows.take(chosen), pieces.coordinates.first(max(spaces) or 50))
+    some = rows if size == n else rows.take(chosen)
+    C = some.get(Featurized(some, pieces.coordinates.first(max(spaces) or 50)).values())
     centres = cluster(C, n_anchors, random_state)
     found = [(q, Anchors(np.ascontiguousarray(centres[:, :q]))) for q in spaces if q]
     if 0 in spaces:
@@ -323,20 +326,7 @@ def _anchors(
     return found
 
 
-def _coordinates(rows: Rows, coordinates: PrincipalCoordinates) -> np.ndarray:
-    return rows.get(Featurized(rows, coordinates).values())
-
-
-def _sample(rows: Rows, random_state: Any) -> Any:
-    """Return a sample of rows, to estimate the mean of a kernel."""
-    n = rows.shape[0]
-    chosen = np.arange(n)
-    if n > _KERNEL_ROWS:
-        chosen = np.sort(check_random_state(random_state).permutation(n)[:_KERNEL_ROWS])
-    return host(rows.take(chosen).whole().double())
-
-
-def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
+def _scale(view: View, pieces: FormPieces, n: int, drawn: Any) -> float:
     """Return the mean squared norm of a view's features over all rows."""
     squares = pieces.deviations[: view.space or None] ** 2
     if view.family == "linear":
@@ -344,7 +334,7 @@ def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
     if view.family == "principal":
         return float((squares ** (1 - view.value)).sum())
     if view.family in KERNELS:
-        points = sample if not view.space else pieces.coordinates.first(view.space)(sample)
+        points = drawn if not view.space else pieces.coordinates.first(view.space)(drawn)
         return 1 - float(np.exp(-width(view, pieces) * distances(view.family, points, points)).mean())
     return float(graph_weights(view, pieces).sum() / n)
 

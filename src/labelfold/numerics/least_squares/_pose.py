@@ -96,7 +96,7 @@ def pose(
     array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
-    T = RowTargets.of(T).centered(mask)
+    T = (T if isinstance(T, RowTargets) else RowTargets(T)).centered(mask)
     choose, way = way == "auto", choose_way(rows, max_gram_bytes) if way == "auto" else way
 
     def krylov(tol: float = tol) -> KrylovProblem:
@@ -179,11 +179,6 @@ class RowTargets:
         self.table, self._counts = np.asarray(table, dtype=np.float64), counts
         # In few bytes: they travel to where the rows are.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
-
-    @classmethod
-    def of(cls, T: np.ndarray | RowTargets) -> RowTargets:
-        """Return targets as a RowTargets object."""
-        return T if isinstance(T, RowTargets) else cls(T)
 
     @property
     def n_targets(self) -> int:
