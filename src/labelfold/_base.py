@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from labelfold._sklearn import _check_feature_names, _check_n_features, _fit_context
+from labelfold._sklearn import Interval, StrOptions, _check_feature_names, _check_n_features, _fit_context
 from labelfold.labels import Labels, read_labels
 from labelfold.rows import (
     Featurized,
@@ -26,6 +26,15 @@ from labelfold.rows import (
 )
 from labelfold.rows.adapters._device_copies import to_host
 from labelfold.rows.adapters._local import all_finite
+
+# Constraints of the parameters that iterative estimators have in common.
+ITERATIONS: dict[str, Any] = {
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -42,12 +51,15 @@ class RowsEstimator(BaseEstimator):
     # rank.
     _most_components: ClassVar[int | None] = None
 
+    # Whether `fit` needs y.
+    _needs_labels: ClassVar[bool] = True
+
     def _validate_params(self) -> None:
         """Check the parameters; booleans do not count as numbers."""
         super()._validate_params()
-        for name, value in self.get_params(deep=False).items():
-            kinds = self._parameter_constraints.get(name, "no_validation")
-            if isinstance(value, bool) and not {"boolean", "verbose", "no_validation"} & _named(kinds):
+        for name, kinds in self._parameter_constraints.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) and not {"boolean", "verbose"}.intersection(kinds):
                 raise ValueError(
                     f"{name}={value} was given to {type(self).__name__}, where a number is expected"
                 )
@@ -131,8 +143,49 @@ class RowsEstimator(BaseEstimator):
         """Declare the input that the estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
+        tags.target_tags.required = self._needs_labels
         return tags
+
+
+class RowsTransformer(TransformerMixin, RowsEstimator):
+    """An estimator with ``transform``."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class Reducer(ClassNamePrefixFeaturesOutMixin, RowsTransformer):
+    """A transformer whose output has one column for each of its ``components_``."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+
+class KernelForm(RowsEstimator):
+    """An estimator with a kernel, or with None for rows as they are."""
+
+    _parameter_constraints = {
+        "kernel": [str, callable, None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    def _set_feature_map(self, kernel_map: Callable[..., Any], rows: Rows, **options: Any) -> None:
+        """Store ``feature_map_`` and ``gamma_``, None without a kernel; the options are those of ``kernel_map``."""
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
+        given = {name: getattr(self, name) for name in ("gamma", "degree", "coef0", "n_landmarks")}
+        if self.kernel is None:
+            refuse_without_kernel(**given)
+            return
+        options["max_gram_bytes"] = self.max_gram_bytes
+        self.feature_map_, self.gamma_ = kernel_map(rows, self.kernel, **given, **options)
 
 
 def fitting(fit: _Fit) -> _Fit:
@@ -181,12 +234,6 @@ def _is_lost(value: Any) -> bool:
     return not all_finite(stored_values(value))
 
 
-def _named(constraints: Any) -> set[str]:
-    """Return the constraints on a parameter that are given by name."""
-    constraints = [constraints] if isinstance(constraints, str) else constraints
-    return {kind for kind in constraints if isinstance(kind, str)}
-
-
 def refuse_without_kernel(**given: Any) -> None:
     """Raise an error if parameters of a kernel are given without a kernel, unless they are None or "auto"."""
     for name, value in given.items():
@@ -213,10 +260,10 @@ def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np
     return rows, labels.labelled
 
 
-def spread(T: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-    """Return targets of the labelled rows as targets of the rows from `labelled_rows`, with 0 for unlabelled rows."""
+def spread(T: np.ndarray, mask: np.ndarray | None, rest: int = 0) -> np.ndarray:
+    """Return targets of the labelled rows as targets of the rows from `labelled_rows`; others are ``rest``."""
     if mask is None:
         return T
-    full = np.zeros((len(mask), *T.shape[1:]))
+    full = np.full((len(mask), *T.shape[1:]), rest, dtype=T.dtype)
     full[mask] = T
     return full

@@ -18,6 +18,15 @@ def compiled(fastmath: set[str] | bool = False) -> Any:
     return numba.njit(nogil=True, cache=True, error_model="numpy", fastmath=fastmath)
 
 
+@compiled(FAST)
+def dot(a, b):  # type: ignore[no-untyped-def]
+    """Return the inner product of two vectors, in compiled loops."""
+    total = 0.0
+    for j in range(a.size):
+        total += a[j] * b[j]
+    return total
+
+
 class _Announcement(event.Listener):
     """Logs a message once, when the first loop of labelfold is compiled rather than loaded from disk."""
 

@@ -81,7 +81,8 @@ class Decisions(TaskScore):
     _rules_out: ClassVar[bool] = False
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        raise NotImplementedError
+        """Return the scores of rows, by default from their embedding."""
+        return self._scores_of(rows.get(self._place(rows)))  # type: ignore[attr-defined]
 
     @available_if(classifies)
     def decision_function(self, X: Any) -> np.ndarray:

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, finite
-from labelfold.features._kernel_map import Scores
+from labelfold._base import Reducer, finite
 from labelfold.rows import Centered, Featurized, Rows
 
+# Bytes of a block of features.
+BLOCK_BYTES = 4 << 20
 
-class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+
+class Scores(NamedTuple):
+    """Scores of rows, in double precision because large coefficients may cancel."""
+
+    feature_map: Any
+    mean: np.ndarray
+    W: np.ndarray
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the scores of some rows."""
+        step = max(1, BLOCK_BYTES // (8 * len(self.mean)))
+        scores = np.empty((X.shape[0], self.W.shape[1]))
+        for start in range(0, X.shape[0], step):
+            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
+            scores[start : start + step] = (part - self.mean) @ self.W
+        return scores
+
+
+class LinearReducer(Reducer):
     """A transformer whose output is (X - mean) times ``components_``."""
 
     def transform(self, X: Any) -> Any:
@@ -43,13 +61,3 @@ class LinearReducer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstim
     def _embedded(self, rows: Rows) -> np.ndarray:
         """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
         return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

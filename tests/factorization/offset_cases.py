@@ -44,7 +44,7 @@ def problem(task="binary", seed=0, n=50, d=8, rank=3, n_labelled=24, dtype=np.fl
 
 def signs(y):
     labels = read_labels(y, allowed=TASKS)
-    return labels.signs().reshape(labels.n_labelled, -1), labels.index
+    return labels.signs(), labels.index
 
 
 def factors(model):

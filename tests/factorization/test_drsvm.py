@@ -57,7 +57,7 @@ def problem(task="binary", seed=0, n=60, d=12, rank=3, n_labelled=15, dtype=np.f
 
 def signs(y):
     labels = read_labels(y, allowed=TASKS)
-    return labels.signs().reshape(labels.n_labelled, -1), labels.index
+    return labels.signs(), labels.index
 
 
 def value(model, X, y, compute=objective, **options):

@@ -64,7 +64,7 @@ def test_the_directions_are_those_of_the_machines(task, multiclass):
             for pair in itertools.combinations(range(3), 2)
         ]
     else:
-        signs = labels.signs().reshape(len(index), -1)
+        signs = labels.signs()
         machines = [(np.ones(len(index), dtype=bool), sign) for sign in signs.T]
     assert p == len(machines)
     for j, (which, sign) in enumerate(machines):

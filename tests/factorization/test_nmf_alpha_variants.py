@@ -49,7 +49,7 @@ def test_a_perceptron_counts_its_mistakes(make):
     X, y, index = problem()
     labels = read_labels(y)
     S = dual_directions(make(X[index]), labels, 1.0, "ovo", "perceptron", random_state=3).toarray()
-    sign = labels.signs()
+    sign = labels.signs()[:, 0]
     order = np.random.default_rng(3).permutation(len(index))
     expected = naive_perceptron(X[index], sign, 20, order)
     np.testing.assert_array_equal(S[:, 0], expected * (sign > 0))
@@ -61,7 +61,7 @@ def test_a_perceptron_of_separable_rows_ends_without_mistakes():
     labels = read_labels([1, 1, 0, 0])
     S = dual_directions(X, labels, 1.0, "ovo", "perceptron").toarray()
     w = X.T @ (S[:, 0] - S[:, 1])
-    assert (labels.signs() * (X @ w) > 0).all()
+    assert (labels.signs()[:, 0] * (X @ w) > 0).all()
 
 
 @pytest.mark.parametrize("multiclass", ["ovo", "ovr"])

@@ -74,7 +74,7 @@ def test_binary_signs_point_to_the_second_class():
     labels = read_labels(["no", "yes", "no"])
     assert labels.task == "binary"
     assert labels.all_labelled
-    assert labels.signs().tolist() == [-1, 1, -1]
+    assert labels.signs().tolist() == [[-1], [1], [-1]]
     assert labels.signs().dtype == np.float64
     assert labels.indicator().tolist() == [[1, 0], [0, 1], [1, 0]]
     assert labels.decode([1, 0]).tolist() == ["yes", "no"]
@@ -262,7 +262,7 @@ def test_signs_alone_are_two_classes_with_a_warning(y):
     assert len(caught) == 1
     assert labels.classes.tolist() == [-1, 1]
     assert labels.all_labelled
-    assert labels.signs().tolist() == [-1, 1, 1]
+    assert labels.signs().tolist() == [[-1], [1], [1]]
     same(read_labels(y, unlabeled=None), labels)
 
 

@@ -49,7 +49,7 @@ def some_labels(y, step=4):
 def coded(y, known):
     labels = read_labels(known)
     if labels.task == "binary":
-        return labels.signs()[:, None], 0.0
+        return labels.signs(), 0.0
     return labels.indicator() - 1 / labels.n_classes, 1 / labels.n_classes
 
 

@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from labelfold._base import RowsEstimator, labelled_rows
 from labelfold._decisions import measure_of
 from labelfold.discriminant._second_stage import Directions
+from labelfold.features._kernel_map import kernel_map
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import best_candidate, fold_scores
 from labelfold.model_selection._folds import SemiSupervisedKFold
@@ -58,7 +59,7 @@ class RidgePath(RowsEstimator):
         base.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             base.feature_names_in_ = self.feature_names_in_
-        base._set_feature_map(used, mask)
+        base._set_feature_map(kernel_map, used, mask=mask, random_state=self.random_state, centred=True)
         seen = base._what_was_seen(used, mask, labels)
         directions = base._solve(used, mask, labels, ridges)
 

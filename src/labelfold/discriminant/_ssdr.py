@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import fitting
+from labelfold._base import ITERATIONS, fitting
 from labelfold._linear_reducer import LinearReducer
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval
@@ -124,12 +124,7 @@ class SSDR(LinearReducer):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "cannot_link_weight": [Interval(Real, 0, None, closed="left")],
         "must_link_weight": [Interval(Real, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "unlabeled": "no_validation",
+        **ITERATIONS,
     }
 
     def __init__(

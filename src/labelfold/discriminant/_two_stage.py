@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import fitting, labelled_rows, refuse_without_kernel, spread
-from labelfold._linear_reducer import LinearReducer
+from labelfold._base import ITERATIONS, KernelForm, fitting, labelled_rows, spread
+from labelfold._linear_reducer import LinearReducer, Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.discriminant._partial_fit import Streaming
@@ -25,7 +25,7 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._gram import rounding
 from labelfold.numerics.least_squares._kernel_problem import KernelProblem
@@ -34,24 +34,15 @@ from labelfold.numerics.least_squares._problem import LeastSquaresProblem
 from labelfold.rows import Block, Centered, Featurized, Rows
 
 
-class TwoStage(RidgePath, Streaming, LinearReducer):
+class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):
     """A method of the two-stage family. A subclass defines its targets and its predictions."""
 
     _parameter_constraints = {
+        **KernelForm._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
         "solver": [StrOptions({"two-stage", "direct"})],
-        "kernel": [str, callable, None],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "unlabeled": "no_validation",
+        **ITERATIONS,
     }
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -81,7 +72,7 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
         labels = self._read(y, rows.shape[0])
         used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
         self._moments = None
-        self._set_feature_map(used, mask)
+        self._set_feature_map(kernel_map, used, mask=mask, random_state=self.random_state, centred=True)
         given = isinstance(self.ridge, Real)
         ridge = float(self.ridge) if given else self._choose_ridge(used, mask, labels)
         (found,) = self._solve(used, mask, labels, [ridge])
@@ -100,28 +91,6 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
             )
         return labels
 
-    def _set_feature_map(self, used: Rows, mask: np.ndarray | None) -> None:
-        self.feature_map_: Any = None
-        self.gamma_: float | None = None
-        given: dict[str, Any] = {
-            "gamma": self.gamma,
-            "degree": self.degree,
-            "coef0": self.coef0,
-            "n_landmarks": self.n_landmarks,
-        }
-        if self.kernel is None:
-            refuse_without_kernel(**given)
-            return
-        self.feature_map_, self.gamma_ = kernel_map(
-            used,
-            self.kernel,
-            **given,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=self.random_state,
-            mask=mask,
-            centred=True,
-        )
-
     def _solve(
         self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
     ) -> list[Directions]:
@@ -138,11 +107,10 @@ class TwoStage(RidgePath, Streaming, LinearReducer):
                 return [direct_kernel(exact, ridge) for ridge in ridges]
             return solve_along(exact, ridges, size)
         if mask is not None:
-            T = (
-                RowTargets(spread(table, mask))
-                if codes is None
-                else RowTargets(table, _spread_codes(codes, mask), counted)
-            )
+            if codes is None:
+                T = RowTargets(spread(table, mask))
+            else:
+                T = RowTargets(table, spread(codes, mask, -1), counted)
         if self.solver == "direct":
             return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
         bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
@@ -200,13 +168,6 @@ def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int
         first = problem.solve(ridges[i], start=first)
         found[i] = second_stage(first, size)
     return [found[i] for i in range(len(ridges))]
-
-
-def _spread_codes(codes: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the codes of labelled rows as codes of all rows, with -1 for unlabelled rows."""
-    full = np.full(len(mask), -1, dtype=codes.dtype)
-    full[mask] = codes
-    return full
 
 
 def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:

@@ -113,7 +113,6 @@ class CNMF(SquaredNMF):
     """
 
     _allowed = ("binary", "multiclass", "multilabel")
-    _parameter_constraints = dict(SquaredNMF._parameter_constraints)
 
     def __init__(
         self,

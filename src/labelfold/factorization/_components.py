@@ -6,19 +6,50 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import Reducer
 from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold.rows import Rows, as_rows
 
 
-class PartsMixin(RowsEstimator):
-    """An estimator that models rows as sums of its ``components_`` (k, d)."""
+class Factorisation(Iterative, Reducer):
+    """A factorisation X = H B' with ``components_`` B' (k, d), found by iterations."""
 
     _most_components = 10
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "on_interrupt": [StrOptions({"raise", "keep"})],
+    }
+
+    def transform(self, X: Any) -> Any:
+        """Embed rows without labels, each by its best approximation with the components.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, in any container that `labelfold.rows.as_rows` takes.
+
+        Returns
+        -------
+        H : array of shape (n, k)
+            H; or H (V'V)^(1/2) for an estimator with ``corrected=True``. In host memory for arrays and files;
+            otherwise on the device or cluster of X.
+        """
+        check_is_fitted(self)
+        return self._place(self._rows(X, reset=False))
+
+    def _place(self, rows: Rows) -> Any:
+        raise NotImplementedError
+
+
+class Parts(Factorisation):
+    """A factorisation that models rows as sums of its components alone."""
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, as sums of the components.
@@ -81,49 +112,17 @@ class PartsMixin(RowsEstimator):
         """Return the matrix that maps an embedding to rows, (k, d)."""
         return self.components_
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
 
-
-class NonnegativeParts(
-    Iterative, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
-):
-    """A factorisation X = H V' with non-negative factors, found by iterations."""
+class NonnegativeParts(Parts):
+    """A factorisation X = H V' with non-negative factors."""
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Factorisation._parameter_constraints,
         "init": [StrOptions({"random", "nndsvda"}), tuple, list],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
     }
 
-    def transform(self, X: Any) -> Any:
-        """Embed rows, without labels, by their best approximation with the components.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows without negative entries, in any container that `labelfold.rows.as_rows` takes.
-
-        Returns
-        -------
-        Z : array of shape (n, k)
-            H; or H (V'V)^(1/2) for an estimator with ``corrected=True``. In host memory for arrays and files;
-            otherwise on the device or cluster of X.
-        """
-        check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
-
-    def _place(self, rows: Rows) -> Any:
-        raise NotImplementedError
-
     def __sklearn_tags__(self) -> Any:
-        """Declare that X must be non-negative, and that float32 stays float32."""
+        """Declare that X must be non-negative."""
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

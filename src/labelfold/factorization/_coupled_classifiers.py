@@ -268,8 +268,3 @@ def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 Machine = LinearMachine | KernelMachine
-
-
-def signs_of(labels: Any) -> np.ndarray:
-    """Return the signs of the labelled rows, (l, r): one column for two classes, else one for each class or label."""
-    return labels.signs().reshape(labels.n_labelled, -1)

@@ -57,7 +57,7 @@ def dual_directions(
     array([[0.  , 0.25],
            [0.25, 0.  ]])
     """
-    signs = labels.signs().reshape(labels.n_labelled, -1)
+    signs = labels.signs()
     if kind == "svm" and not _pairs(labels, multiclass):
         alpha = linear_svms(X, signs, C, tol=_TOL).alpha  # (l, p)
         return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
@@ -76,7 +76,7 @@ def machines(labels: Labels, multiclass: str) -> Iterator[Machine]:
     """Yield the labelled rows and the signs of each classifier."""
     if not _pairs(labels, multiclass):
         everywhere = np.arange(labels.n_labelled)
-        for sign in labels.signs().reshape(labels.n_labelled, -1).T:
+        for sign in labels.signs().T:
             yield everywhere, sign
         return
     codes = labels.values

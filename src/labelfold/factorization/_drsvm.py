@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import fitting
 from labelfold._decisions import Decisions
-from labelfold._descent import Iterative
-from labelfold._sklearn import Interval, StrOptions
+from labelfold._sklearn import StrOptions
 from labelfold._warn import warn_user
-from labelfold.factorization._components import PartsMixin
+from labelfold.factorization._components import Parts
 from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, iterates, projection
 from labelfold.factorization._inputs import check_matrix, loss_weights
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.numerics._factor_starts import factor_start
-from labelfold.numerics._nonnegative import NonnegativeRows
+from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.rows import Block, Centered, Rows
 
 # If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
@@ -31,9 +29,7 @@ _RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
 _SVM_PENALTY = {"squared_hinge": 1.0, "hinge": 0.1}
 
 
-class DRSVM(
-    Iterative, Decisions, PartsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
-):
+class DRSVM(Decisions, Parts):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     It computes a low-rank factorisation of all rows in which linear SVMs separate the labelled ones:
@@ -175,7 +171,7 @@ class DRSVM(
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Parts._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "svm_penalty": WEIGHT,
         "reconstruction": WEIGHT,
@@ -186,12 +182,6 @@ class DRSVM(
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "center": ["boolean"],
         "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def __init__(
@@ -260,7 +250,7 @@ class DRSVM(
         problem = DRSVMProblem(
             rows=rows,
             index=labels.index,
-            T=labels.signs().reshape(labels.n_labelled, -1),
+            T=labels.signs(),
             C=loss_weights(labels, self.class_weight),
             squared_norm=square,
             svm_penalty=self.svm_penalty_,
@@ -291,29 +281,15 @@ class DRSVM(
         self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
         self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
-    def transform(self, X: Any) -> Any:
-        """Embed rows, as the fit embeds unlabelled ones.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows, in any container that `labelfold.rows.as_rows` takes.
-
-        Returns
-        -------
-        H : array of shape (n, k)
-            In host memory for arrays and files; otherwise on the device or cluster of X.
-        """
-        check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
-
     def _place(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
         B, ridge = self.components_.T, self.factor_penalty_ / self.reconstruction_
         if not self.nonnegative:
             return rows @ projection(B, ridge)
-        return rows.map(_placed, shared=(B, NonnegativeRows(B.T @ B + ridge * np.eye(B.shape[1]))))
+        # As an argument of `partial` the matrix stays in float64 when it is passed to blocks.
+        solve = partial(nonnegative_rows, Q=B.T @ B + ridge * np.eye(B.shape[1]))
+        return rows.map(_placed, shared=(B, solve))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, H B' plus the mean.
@@ -330,21 +306,17 @@ class DRSVM(
         X = super().inverse_transform(H)
         return (X + self.mean_).astype(X.dtype, copy=False)
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
-        return self._scores_of(rows.get(self._place(rows)))
-
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
         return H @ self.coef_.T + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
+        """Declare whether X must be non-negative."""
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.positive_only = self.nonnegative
         return tags
 
 
-def _placed(X: Block, B: Any, solve: NonnegativeRows) -> Any:
+def _placed(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
     return solve(X @ B)
 
 

@@ -104,6 +104,8 @@ class KLNMF(DivergenceNMF):
            [0., 0., 1., 3.]])
     """
 
+    _needs_labels = False
+
     def __init__(
         self,
         n_components: int = 10,
@@ -144,12 +146,6 @@ class KLNMF(DivergenceNMF):
         self._factorise(rows, self._survey(rows))
         self.reconstruction_err_ = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that no labels are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        return tags
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:

@@ -231,11 +231,10 @@ def objective(
     index: np.ndarray,
     *,
     loss: str = "smooth_hinge",
-    reconstruction_share: float = 0.5,
-    row_penalty: float = 0.1,
-    basis_penalty: float = 1.0,
     classifier_penalty: float = 0.1,
+    reconstruction_share: float = 0.5,
     offset_unit: float = 1.0,
+    **penalties: float,
 ) -> float:
     """Return the objective of LSDR, in one pass over X.
 
@@ -258,17 +257,8 @@ def objective(
     -------
     f : float
     """
-    factors = factor_cost(
-        X,
-        U,
-        row_offsets,
-        V,
-        column_offsets,
-        reconstruction_share=reconstruction_share,
-        row_penalty=row_penalty,
-        basis_penalty=basis_penalty,
-        offset_unit=offset_unit,
-    )
+    shared = {"reconstruction_share": reconstruction_share, "offset_unit": offset_unit}
+    factors = factor_cost(X, U, row_offsets, V, column_offsets, **shared, **penalties)
     scores = U[index] @ W.T + np.asarray(row_offsets)[index][:, None] / offset_unit + intercept
     value, *_ = losses(T * scores, loss)
     return factors + float((1 - reconstruction_share) * value.sum() + classifier_penalty * np.vdot(W, W))

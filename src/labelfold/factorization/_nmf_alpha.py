@@ -194,7 +194,6 @@ class NMFAlpha(SupervisionPath):
         "kernel": [StrOptions({"rbf", "laplacian", "chi2"}), None],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-        "unlabeled": "no_validation",
     }
 
     def __init__(

@@ -264,10 +264,9 @@ def objective(
     coef0: float = 1.0,
     C: float = 1.0,
     reconstruction_share: float = 0.5,
-    row_penalty: float = 0.1,
-    basis_penalty: float = 1.0,
     offset_unit: float = 1.0,
     tol: float = 1e-10,
+    **penalties: float,
 ) -> float:
     """Return the objective of NSDR, in one pass over X, with SVMs trained to a relative duality gap of ``tol``.
 
@@ -290,17 +289,8 @@ def objective(
     -------
     f : float
     """
-    factors = factor_cost(
-        X,
-        U,
-        row_offsets,
-        V,
-        column_offsets,
-        reconstruction_share=reconstruction_share,
-        row_penalty=row_penalty,
-        basis_penalty=basis_penalty,
-        offset_unit=offset_unit,
-    )
+    shared = {"reconstruction_share": reconstruction_share, "offset_unit": offset_unit}
+    factors = factor_cost(X, U, row_offsets, V, column_offsets, **shared, **penalties)
     kernel_options: dict[str, Any] = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
     machine = KernelMachine(T, C=C, weight=1 - reconstruction_share, tol=tol, **kernel_options)
     cost = machine.train(

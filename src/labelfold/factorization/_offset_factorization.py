@@ -7,17 +7,16 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import fitting
 from labelfold._decisions import Decisions
-from labelfold._descent import Iterative
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
-from labelfold.factorization._coupled_classifiers import Machine, signs_of
+from labelfold.factorization._components import Factorisation
+from labelfold.factorization._coupled_classifiers import Machine
 from labelfold.factorization._inputs import check_matrix
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
@@ -31,28 +30,18 @@ _SHRUNK_AWAY = 1e-3
 _RECONSTRUCTION, _PENALTIES = 30.0, 0.03
 
 
-class OffsetFactorisation(
-    Iterative, Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
-):
+class OffsetFactorisation(Decisions, Factorisation):
     """A factorisation with offsets of rows and columns, coupled to a classifier of its labelled rows."""
-
-    _most_components = 10
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **Factorisation._parameter_constraints,
         "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
         "row_penalty": WEIGHT,
         "basis_penalty": WEIGHT,
         "offset_unit": WEIGHT,
         "init": [StrOptions({"svd", "random"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
         "max_gram_bytes": [Interval(Integral, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def _check_size(self, n_labelled: int) -> None:
@@ -104,7 +93,7 @@ class OffsetFactorisation(
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         named = dict(zip(("b", "lu", "lv"), weights, strict=True))
         bases = start_bases(directions, **named, drawn=self.init == "random")
-        machine = self._machine(signs_of(labels))
+        machine = self._machine(labels.signs())
         problem = OffsetProblem(data, machine, n, *weights, self.offset_unit_)
         first = best_start(problem, bases)
         steps = iterates(problem, first, self.tol)
@@ -205,9 +194,6 @@ class OffsetFactorisation(
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]
         return Centered(rows, self.column_offsets_) @ np.ascontiguousarray(G)
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
-        return self._scores_of(rows.get(self._place(rows)))
-
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
         return self._machine_scores(np.asarray(Z, dtype=np.float64))
 
@@ -227,13 +213,3 @@ class OffsetFactorisation(
                 "components away; lower them",
                 UserWarning,
             )
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

@@ -295,8 +295,8 @@ def factor_cost(
     column_offsets: np.ndarray,
     *,
     reconstruction_share: float,
-    row_penalty: float,
-    basis_penalty: float,
+    row_penalty: float = 0.1,
+    basis_penalty: float = 1.0,
     offset_unit: float = 1.0,
 ) -> float:
     """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu / t||^2) + lv ||V||^2, in one pass over X."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._inputs import check_matrix
 from labelfold.labels import Labels
 from labelfold.numerics._factor_starts import Start, factor_start
-from labelfold.numerics._nonnegative import NonnegativeRows
+from labelfold.numerics._nonnegative import nonnegative_rows
 from labelfold.numerics._ranges import refuse_negative
 from labelfold.rows import Block, Rows
 from labelfold.rows.loops import tiled
@@ -33,13 +34,12 @@ _RIDGE = 1e-12
 class SquaredNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by least squares that uses labels."""
 
-    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "unlabeled": "no_validation"}
-
     def _place(self, rows: Rows) -> Any:
         V = self.components_.T
         Q = V.T @ V
         Q += _RIDGE * Q.diagonal().max() * np.eye(len(Q))
-        H, n_negative = rows.sweep(_placed, shared=(V, NonnegativeRows(Q)))
+        # As an argument of `partial` Q stays in float64 when it is passed to blocks.
+        H, n_negative = rows.sweep(_placed, shared=(V, partial(nonnegative_rows, Q=Q)))
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
@@ -136,6 +136,6 @@ def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
     return xp.where(unknown, xp.zeros_like(T), T), xp.astype(~unknown[:, :1], T.dtype)
 
 
-def _placed(X: Block, V: Any, solve: NonnegativeRows) -> tuple[Any, Any]:
+def _placed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
     P, n_negative = X.counted_product(V)
     return solve(P), n_negative

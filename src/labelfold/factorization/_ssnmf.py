@@ -189,9 +189,6 @@ class SSNMF(Decisions, SquaredNMF):
         self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
-        return self._scores_of(rows.get(self._place(rows)))
-
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
         return indicator_scores(H @ self.class_loadings_, self.task_)
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import clone
 
 from labelfold.factorization._divergence_nmf import DivergenceNMF
-from labelfold.factorization._joint_directions import Machines
-from labelfold.labels import Labels
 from labelfold.numerics._ranges import nonnegative_numbers
-from labelfold.numerics.kl._factors import Guide
-from labelfold.numerics.kl._starts import Margins
-from labelfold.rows import Rows
 
 
 class SupervisionPath(DivergenceNMF):
@@ -60,23 +53,3 @@ class SupervisionPath(DivergenceNMF):
             start, guide = (ended.H, ended.V), getattr(ended, "guide", guide)
             models.append(model)
         return models
-
-    @abstractmethod
-    def _read(self, X: Any, y: Any) -> tuple[Rows, Labels]:
-        """Return the rows to factorise, and their labels."""
-
-    @abstractmethod
-    def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
-        """Return the second term, and the SVMs that are learned with the factors, if any."""
-
-    @abstractmethod
-    def _solve(
-        self,
-        rows: Rows,
-        labels: Labels,
-        found: Margins,
-        guide: Guide | None,
-        learned: Machines | None,
-        start: tuple[Any, np.ndarray] | None = None,
-    ) -> Any:
-        """Factorise, store the results, and return the last state."""

@@ -13,6 +13,7 @@ W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervise
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from labelfold.rows._sums import ArrayTerm
 from labelfold.rows.adapters._device_copies import to_host
 
 # k-means is fitted on at most this many rows for each anchor.
-_ROWS_AN_ANCHOR = 40
+ROWS_AN_ANCHOR = 40
 
 # Above this many rows an anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
@@ -112,23 +113,16 @@ def _settled(
     return distance, which, group
 
 
-class NearestAnchors:
-    """The k nearest anchors of rows as one array: k distances, then k indices. For `Featurized`."""
-
-    def __init__(self, anchors: Anchors, k: int) -> None:
-        self.anchors, self.k = anchors, k
-
-    def __call__(self, X: Any) -> np.ndarray:
-        """Return the (n, 2k) array of some rows. Distances may overflow in single precision."""
-        return np.hstack(self.anchors.nearest(X, self.k))
-
-
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
     with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
-        found = rows.get(Featurized(rows, NearestAnchors(anchors, k)).values())
+        found = rows.get(Featurized(rows, partial(_distances_and_indices, anchors, k)).values())
     dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
     return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)
+
+
+def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> np.ndarray:
+    return np.hstack(anchors.nearest(X, k))
 
 
 def _finite(distance: np.ndarray) -> np.ndarray:
@@ -214,11 +208,6 @@ def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
         means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
     return means.cluster_centers_[np.unique(means.labels_)]
-
-
-def sample_size(n_anchors: int) -> int:
-    """Return the largest number of rows for k-means."""
-    return _ROWS_AN_ANCHOR * n_anchors
 
 
 def means_around(rows: Rows, nearest: np.ndarray, n_anchors: int) -> np.ndarray:

@@ -6,12 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import RowsTransformer, fitting
 from labelfold.rows import Block, Centered, Rows
 from labelfold.rows._host import dense, formed, host, largest_one
 from labelfold.rows._wrappers import RowsWrapper
@@ -27,12 +27,14 @@ _ALL_POINTS = 4_000_000
 _CONSTANT = 1e-10
 
 
-class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
+class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     """A map of rows to rows of the same width, fitted in at most two passes.
 
     A subclass implements `_learn` (fit) and `_form` (transform). Zero rows stay zero and sparse rows stay sparse,
     unless the subclass documents otherwise.
     """
+
+    _needs_labels = False
 
     @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -87,13 +89,6 @@ class ColumnForm(OneToOneFeatureMixin, TransformerMixin, RowsEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether the columns are known."""
         return hasattr(self, "n_features_in_")
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that y is not needed and that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class AsTheyAre(ColumnForm):
@@ -182,7 +177,7 @@ class Ranks(ColumnForm):
         return False
 
     def _learn(self, rows: Rows) -> None:
-        X = dense(_sample(rows))
+        X = dense(sample(rows))
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
         points = [_rank_function(np.sort(column), most) for column in X.T]
         self.values_ = np.concatenate([values for values, _ in points])
@@ -311,7 +306,7 @@ def looks_like_counts(X: Any) -> bool:
     """
     from labelfold.rows import as_rows
 
-    X = _sample(as_rows(X), 2000)
+    X = sample(as_rows(X), 2000)
     values = X.data if sparse.issparse(X) else X[X != 0]
     values = values[values != 0]
     if not len(values) or len(values) > 0.2 * X.shape[0] * X.shape[1]:
@@ -325,16 +320,16 @@ def density(X: Any) -> float:
     """Return the share of entries that are not 0, in a bounded sample of the rows."""
     from labelfold.rows import as_rows
 
-    X = _sample(as_rows(X), 2000)
+    X = sample(as_rows(X), 2000)
     return float((X.data if sparse.issparse(X) else X).astype(bool).sum() / (X.shape[0] * X.shape[1]))
 
 
-def _sample(rows: Rows, most_rows: int = SAMPLE_ROWS) -> Any:
+def sample(rows: Rows, most_rows: int = SAMPLE_ROWS, random_state: Any = 0) -> Any:
     """Return a random sample of rows as one array."""
     n = rows.shape[0]
     if n <= most_rows:
         return host(rows.whole())
-    chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
+    chosen = np.sort(check_random_state(random_state).permutation(n)[:most_rows])
     return host(rows.take(chosen).whole())
 
 

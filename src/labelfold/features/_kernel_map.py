@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,9 +38,6 @@ _SOME_ROWS = 60
 
 # Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
-
-# Bytes of a block of features.
-BLOCK_BYTES = 4 << 20
 
 # Least eigenvalue of the kernel of landmarks, as in scikit-learn.
 _LEAST_EIGENVALUE = 1e-12
@@ -132,23 +129,6 @@ class CenteredNystroem(Nystroem):
         """Return the features of some rows."""
         with np.errstate(over="ignore", invalid="ignore"):  # as `_kernels`
             return super().transform(shifted(X, self.center_, self.kernel))
-
-
-class Scores(NamedTuple):
-    """Scores of rows, in double precision because large coefficients may cancel."""
-
-    feature_map: Any
-    mean: np.ndarray
-    W: np.ndarray
-
-    def transform(self, X: Any) -> np.ndarray:
-        """Return the scores of some rows."""
-        step = max(1, BLOCK_BYTES // (8 * len(self.mean)))
-        scores = np.empty((X.shape[0], self.W.shape[1]))
-        for start in range(0, X.shape[0], step):
-            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
-            scores[start : start + step] = (part - self.mean) @ self.W
-        return scores
 
 
 def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:

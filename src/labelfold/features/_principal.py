@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator, finite, fitting
+from labelfold._base import fitting
+from labelfold._linear_reducer import LinearReducer
 from labelfold._sklearn import Interval
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics._eigen import signed
@@ -27,7 +26,7 @@ _TOL = 1e-4
 _MAX_ITER = 30
 
 
-class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class Principal(LinearReducer):
     r"""Principal components in a few passes over any container; sparse rows stay sparse.
 
     Parameters
@@ -64,6 +63,7 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
     array([2.049, 0.491])
     """
 
+    _needs_labels = False
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "whiten": ["boolean"],
@@ -95,35 +95,6 @@ class Principal(ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator
         self.components_ = np.ascontiguousarray(basis.T)
         self.deviations_, self.mean_, self.total_variance_ = found.deviations, found.mean, found.total
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Return the principal coordinates of rows.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows, in any container that `labelfold.rows.as_rows` takes.
-
-        Returns
-        -------
-        C : array of shape (n, q)
-            In host memory for arrays and files; otherwise on the device or cluster of X.
-        """
-        check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return finite(self, Centered(rows, self.mean_) @ np.ascontiguousarray(self.components_.T))
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.components_.shape[0]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that y is not needed and that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
 
 class Axes(NamedTuple):

@@ -47,7 +47,7 @@ class Labels:
     >>> labels.classes[labels.values].tolist(), labels.index.tolist()
     (['ham', 'spam', 'ham'], [0, 1, 3])
     >>> labels.signs().tolist(), labels.counts().tolist()
-    ([-1.0, 1.0, -1.0], [2, 1])
+    ([[-1.0], [1.0], [-1.0]], [2, 1])
     """
 
     task: str
@@ -107,9 +107,9 @@ class Labels:
         return Labels(self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which])
 
     def signs(self) -> np.ndarray:
-        """Return -1/+1 targets, one-vs-rest (l, c); for two classes (l,), where +1 is `classes[1]`."""
+        """Return -1/+1 targets, one-vs-rest (l, c); for two classes (l, 1), where +1 is `classes[1]`."""
         self._needs_classes("signs")
-        return 2.0 * (self.values if self.task == "binary" else self.indicator()) - 1.0
+        return 2.0 * (self.values[:, None] if self.task == "binary" else self.indicator()) - 1.0
 
     def counts(self) -> np.ndarray:
         """Return the number of labelled rows in each class, (c,)."""
@@ -326,15 +326,9 @@ def read_batch(
     return found, as_mask(index, n), values
 
 
-def score_mask(
-    y: Any,
-    *,
-    unlabeled: float | str | bytes | None = -1,
-    task: str = "auto",
-    classes: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return the mask of the labelled rows, (n,), as `score_targets` reads them."""
-    return score_targets(y, unlabeled=unlabeled, task=task, classes=classes)[0]
+def score_mask(y: Any, **options: Any) -> np.ndarray:
+    """Return the mask of the labelled rows, (n,), as `score_targets` reads them with these options."""
+    return score_targets(y, **options)[0]
 
 
 def check_kind(kind: str, allowed: Collection[str], estimator: str) -> None:

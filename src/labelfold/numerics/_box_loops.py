@@ -1,4 +1,4 @@
-"""Compiled loops for many small quadratic problems with bounds that share their matrix."""
+"""Compiled loops for many small quadratic problems with bounds."""
 
 from __future__ import annotations
 
@@ -20,31 +20,55 @@ def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
     is done when a round gains at most its ``least``. With ``stiff`` (K nearly singular) a round gains little even far
     from the minimum, so a joint solve must gain at most ``least`` too.
     """
-    n, size = S.shape
+    for i in range(len(S)):
+        _minimise_row(K, diagonal[i], linear[i], low[i], high[i], S[i], least[i], max_rounds, stiff)
+
+
+@_compile
+def minimise_each(Q, slopes, S, least, max_rounds):
+    """Minimise a quadratic over s >= 0, for each row of S in place, given its gradient there.
+
+    A row of Q is the lower triangle of the row's matrix, a row of the triangle after the other.
+    """
+    size = S.shape[1]
+    K, linear, zeros, high = np.empty((size, size)), np.empty(size), np.zeros(size), np.full(size, np.inf)
+    for i in range(len(S)):
+        place = 0
+        for j in range(size):
+            for h in range(j + 1):
+                K[j, h] = K[h, j] = Q[i, place]
+                place += 1
+        _gradient(K, zeros, zeros, S[i], linear)
+        for j in range(size):
+            linear[j] = slopes[i, j] - linear[j]
+        _minimise_row(K, zeros, linear, zeros, high, S[i], least[i], max_rounds, False)
+
+
+@_compile
+def _minimise_row(K, d, linear, low, high, s, least, max_rounds, stiff):
+    size = s.size
     gradient = np.empty(size)
-    for i in range(n):
-        s, d = S[i], diagonal[i]
-        _gradient(K, d, linear[i], s, gradient)
-        for turn in range(max_rounds):
-            gain = 0.0
-            for j in range(size):
-                curvature = K[j, j] + d[j]
-                if curvature <= 0.0:
-                    continue
-                new = min(max(s[j] - gradient[j] / curvature, low[i, j]), high[i, j])
-                step = new - s[j]
-                if step != 0.0:
-                    s[j] = new
-                    for h in range(size):
-                        gradient[h] += step * K[j, h]
-                    gradient[j] += step * d[j]
-                    gain += curvature * step * step
-            if gain <= least[i] and not stiff:
+    _gradient(K, d, linear, s, gradient)
+    for turn in range(max_rounds):
+        gain = 0.0
+        for j in range(size):
+            curvature = K[j, j] + d[j]
+            if curvature <= 0.0:
+                continue
+            new = min(max(s[j] - gradient[j] / curvature, low[j]), high[j])
+            step = new - s[j]
+            if step != 0.0:
+                s[j] = new
+                for h in range(size):
+                    gradient[h] += step * K[j, h]
+                gradient[j] += step * d[j]
+                gain += curvature * step * step
+        if gain <= least and not stiff:
+            break
+        if gain <= least or turn % _ROUNDS == _ROUNDS - 1:
+            more = _solve_free(K, d, linear, low, high, s, gradient)
+            if max(gain, more) <= least:
                 break
-            if gain <= least[i] or turn % _ROUNDS == _ROUNDS - 1:
-                more = _solve_free(K, d, linear[i], low[i], high[i], s, gradient)
-                if max(gain, more) <= least[i]:
-                    break
 
 
 @compiled(FAST)
@@ -91,13 +115,16 @@ def _solve_free(K, d, linear, low, high, s, gradient):
         if m == 0:
             break
         A, b = np.empty((m, m)), np.empty(m)
-        trace = 0.0
+        trace, size = 0.0, 0.0
         for a in range(m):
             for c in range(m):
                 A[a, c] = K[free[a], free[c]]
             A[a, a] += d[free[a]]
             trace += A[a, a]
             b[a] = -gradient[free[a]]
+            size += abs(b[a])
+        if not trace + size < np.inf:  # LAPACK takes finite numbers
+            break
         for a in range(m):
             # K is singular if there are more free variables than columns.
             A[a, a] += 1e-13 * trace + 1e-300

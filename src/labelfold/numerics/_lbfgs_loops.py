@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import FAST, compiled
+from labelfold._compiled import FAST, compiled, dot
 
 _compile = compiled(FAST)
 
@@ -25,13 +25,13 @@ def direction(g, S, Y, rho, kept, held, scale):
     share = np.empty(memory)
     for back in range(1, held + 1):
         i = (kept - back) % memory
-        share[i] = rho[i] * _dot(S[i], q)
+        share[i] = rho[i] * dot(S[i], q)
         _add(q, -share[i], Y[i])
     for j in range(q.size):
         q[j] *= scale[j]
     for back in range(held, 0, -1):
         i = (kept - back) % memory
-        _add(q, share[i] - rho[i] * _dot(Y[i], q), S[i])
+        _add(q, share[i] - rho[i] * dot(Y[i], q), S[i])
     return q
 
 
@@ -42,26 +42,18 @@ def rescale(scale, ends, s, y, first):
     One step may carry little information on some of several blocks. Blocks end at ``ends``; ``first`` is true if
     their scales are not known yet.
     """
-    whole, squares = _dot(s, y), _dot(y, y)
+    whole, squares = dot(s, y), dot(y, y)
     slowly = 0.0 if first or ends.size == 1 else _SLOWLY
     start = 0
     for end in ends:
         if end > start:
             part = slice(start, end)
-            product, square = _dot(s[part], y[part]), _dot(y[part], y[part])
+            product, square = dot(s[part], y[part]), dot(y[part], y[part])
             if product > _TELLING * whole and square > 0:
                 scale[part] = scale[start] ** slowly * (product / square) ** (1 - slowly)
             elif first:
                 scale[part] = whole / squares
         start = end
-
-
-@_compile
-def _dot(a, b):
-    total = 0.0
-    for j in range(a.size):
-        total += a[j] * b[j]
-    return total
 
 
 @_compile

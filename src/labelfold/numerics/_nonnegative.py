@@ -42,17 +42,6 @@ def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
     return _on_device(P, Q) if on_gpu(P) else _on_host(P, Q)
 
 
-class NonnegativeRows:
-    """`nonnegative_rows` with a given Q. As an attribute Q stays in float64 when it is passed to blocks."""
-
-    def __init__(self, Q: np.ndarray) -> None:
-        self.Q = Q
-
-    def __call__(self, P: Any) -> Any:
-        """Return the solution for each row of P."""
-        return nonnegative_rows(P, self.Q)
-
-
 def _on_host(given: Any, Q: np.ndarray) -> Any:
     from labelfold.numerics import _box_loops as box_loops
 

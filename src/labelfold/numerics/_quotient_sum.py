@@ -122,7 +122,7 @@ def maximise(
         low, high, nu_low, nu_high = todo.pop()
         if high <= search.best - s:
             continue
-        covered = search.covering(low, high, nu_low, nu_high)
+        covered = _covering(problem, search.target, low, high, nu_low, nu_high, search.t)
         if covered is not None:
             proof.append(Interval(low, high, covered))
             continue
@@ -173,6 +173,7 @@ def merged(problem: RatioSum, found: Maximum, proved_to: float = PROVED_TO) -> l
 def _covering(
     problem: RatioSum, target: float, low: float, high: float, nu_low: float, nu_high: float, best_t: float
 ) -> float | None:
+    """Return a nu that proves J <= target for t from ``low`` to ``high``; None if none is found."""
     # Bounds are tightest near the best point, so that end is the first to fail.
     ends = (high, low) if high - best_t < best_t - low else (low, high)
     for nu in ((nu_low + nu_high) / 2, nu_high, nu_low):
@@ -213,10 +214,6 @@ class _Search:
         if low + margin < self.t < high - margin and self.square > self.problem.least:
             return self.t, 1 / self.square
         return (low + high) / 2, (nu_low + nu_high) / 2
-
-    def covering(self, low: float, high: float, nu_low: float, nu_high: float) -> float | None:
-        """Return a nu that proves J <= target for t from ``low`` to ``high``; None if none is found."""
-        return _covering(self.problem, self.target, low, high, nu_low, nu_high, self.t)
 
     def best_nu(self, t: float, guess: float) -> float:
         """Return the nu of the least bound at t. If even this bound is above the best value, search a better point.

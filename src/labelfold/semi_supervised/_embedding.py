@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class BlendedFeatures:
                 kernels.setdefault((view.family, view.space), []).append((width(view, pieces), share))
         self.size = np.sqrt(squares * (squares * pieces.deviations**2 > _NEGLIGIBLE))
         self.used = np.flatnonzero(self.size)
-        self.graphs = [(*key, _heavy(w, pieces.graph(*key).map)) for key, w in graphs.items()]
+        self.graphs = [(*key, _heavy(w, pieces.graphs[key].map)) for key, w in graphs.items()]
         self.kernels = [
             (*key, points[key], terms, kernel_root(_kernel(key[0], points[key], points[key], terms)))
             for key, terms in kernels.items()
@@ -137,7 +138,7 @@ def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]
     divided by the square roots of the class sizes), the second stage of the two-stage method is
     :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
-    Y = labels.signs()[:, None] if labels.task == "binary" else labels.columns()
+    Y = labels.signs() if labels.task == "binary" else labels.columns()
     size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
     if labels.task == "regression":
         size = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)
@@ -163,7 +164,7 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
         points = {(kernel.family, kernel.space): kernel.points for kernel in folded.kernels}
         embedding.blends.append(BlendedFeatures(by_name[piece.name], shares, points))
     own = embedding.turn.shape[1]
-    both = Centered(Featurized(rows, _Both(embedding)))
+    both = Centered(Featurized(rows, partial(_with_features, embedding)))
     S = both.gram() / rows.shape[0]
     back = np.linalg.pinv(S[:own, :own]) @ S[:own, own:]  # regression of G on Z
     left = S[own:, own:] - S[own:, :own] @ back
@@ -180,14 +181,8 @@ def _go_on(embedding: FoldEmbedding, found: Solution, k: int, rows: Rows, pieces
         embedding.shift = both.center @ embedding.more
 
 
-class _Both:
-    """The discriminant coordinates and the blended features of rows. For `Featurized`."""
-
-    def __init__(self, embedding: FoldEmbedding) -> None:
-        self.embedding = embedding
-
-    def __call__(self, X: Any) -> np.ndarray:
-        return self.embedding.features(X, self.embedding(X))
+def _with_features(embedding: FoldEmbedding, X: Any) -> np.ndarray:
+    return embedding.features(X, embedding(X))
 
 
 def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,7 +174,7 @@ def _map(view: View, pieces: FormPieces) -> np.ndarray:
     if view.family == "principal":
         size = _size(view, pieces)
         return pieces.coordinates.basis[:, : len(size)] * size
-    return pieces.graph(view.space, view.value).map * np.sqrt(graph_weights(view, pieces) / scale)
+    return pieces.graphs[view.space, int(view.value)].map * np.sqrt(graph_weights(view, pieces) / scale)
 
 
 def _spread(view: View, pieces: FormPieces, placed: Placed) -> np.ndarray:
@@ -275,15 +276,10 @@ class BlendedScores:
         return parts
 
 
-class _Columns:
-    """The part of the score from the columns of rows in their form. For `Featurized`."""
-
-    def __init__(self, pieces: FormPieces, folded: FoldedForm) -> None:
-        self.pieces, self.folded = pieces, folded
-
-    def __call__(self, T: Any) -> np.ndarray:
-        q = max((kernel.space for kernel in self.folded.kernels), default=0)
-        return self.folded.columns(self.pieces.place(T, (), q))
+def _columns(pieces: FormPieces, folded: FoldedForm, T: Any) -> np.ndarray:
+    """Return the part of the score from the columns of rows in their form."""
+    q = max((kernel.space for kernel in folded.kernels), default=0)
+    return folded.columns(pieces.place(T, (), q))
 
 
 def training_scores(
@@ -298,7 +294,7 @@ def training_scores(
         )
         if folded.kernels or folded.coef.any():
             formed = held[piece.name]
-            F = F + formed.get(Featurized(formed, _Columns(piece, folded)).values())
+            F = F + formed.get(Featurized(formed, partial(_columns, piece, folded)).values())
     if scores.trees is not None:
         F = scores.blend(F, rows.get(Featurized(rows, scores.trees).values()))
     return F

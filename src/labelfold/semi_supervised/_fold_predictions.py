@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsEstimator
+from labelfold._base import RowsTransformer
 from labelfold._decisions import Decisions
 from labelfold.labels import Labels
 from labelfold.rows import Featurized, Rows
@@ -19,7 +19,7 @@ from labelfold.semi_supervised._embedding import FoldEmbedding
 from labelfold.semi_supervised._fold import BlendedScores
 
 
-class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, TransformerMixin, RowsEstimator):
+class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     """An estimator whose blended score and embedding are functions of one row."""
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")

@@ -190,7 +190,6 @@ class LabelFold(FoldPredictions):
         "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
-        "unlabeled": "no_validation",
     }
 
     def __init__(
@@ -392,9 +391,3 @@ class LabelFold(FoldPredictions):
         """Return the state to save: everything but the training rows."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_SAVED}
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that float32 stays float32."""
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

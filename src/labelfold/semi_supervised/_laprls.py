@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelfold._base import RowsEstimator, fitting, refuse_without_kernel
+from labelfold._base import ITERATIONS, KernelForm, fitting
 from labelfold._decisions import Decisions, indicator_scores, linear_values
+from labelfold._linear_reducer import Scores
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import KernelMap, Scores, kernel_map
+from labelfold.features._kernel_map import KernelMap, kernel_map
 from labelfold.numerics._scale import kernel_spread, row_spread
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
 from labelfold.rows import Featurized, Rows, as_rows
@@ -30,7 +31,7 @@ from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solv
 _RIDGE = 0.01
 
 
-class LapRLS(Decisions, RowsEstimator):
+class LapRLS(Decisions, KernelForm):
     r"""Laplacian regularised least squares: a function that fits the labels and varies little between neighbours.
 
     Finds a linear function, or one in the space of a kernel, and an intercept that minimise
@@ -165,13 +166,9 @@ class LapRLS(Decisions, RowsEstimator):
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _target_gap = 1.0
     _parameter_constraints = {
+        **KernelForm._parameter_constraints,
         "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "smoothness": [Interval(Real, 0, None, closed="left")],
-        "kernel": [str, callable, None],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "graph": [StrOptions({"knn", "rbf"}), "array-like", "sparse matrix"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"binary", "heat"})],
@@ -180,12 +177,7 @@ class LapRLS(Decisions, RowsEstimator):
         "normalized": ["boolean"],
         "fit_intercept": ["boolean"],
         "task": [StrOptions({"auto", "classification", "regression"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "unlabeled": "no_validation",
+        **ITERATIONS,
     }
 
     def __init__(
@@ -253,11 +245,13 @@ class LapRLS(Decisions, RowsEstimator):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         binary = labels.task == "binary"
-        Y = labels.signs()[:, None] if binary else labels.columns()  # (l, q)
+        Y = labels.signs() if binary else labels.columns()  # (l, q)
         rng = check_random_state(self.random_state)
         if self.smoothness or self.kernel is not None:
             rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
-        self._set_feature_map(rows, rng)
+        # The intercept absorbs a constant in the features, which does not change the penalty of the graph.
+        centred = self.fit_intercept and not (self.smoothness and self.normalized)
+        self._set_feature_map(kernel_map, rows, random_state=rng, centred=centred)
         L = self._laplacian(rows) if self.smoothness else None
         found, G = self._solve(rows, L, labels.index, Y, rng)
 
@@ -268,29 +262,6 @@ class LapRLS(Decisions, RowsEstimator):
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
         self.transduction_ = self._transduce(rows, G + found.intercept, labels)
         return self
-
-    def _set_feature_map(self, rows: Rows, rng: Any) -> None:
-        self.feature_map_: Any = None
-        self.gamma_: float | None = None
-        given: dict[str, Any] = {
-            "gamma": self.gamma,
-            "degree": self.degree,
-            "coef0": self.coef0,
-            "n_landmarks": self.n_landmarks,
-        }
-        if self.kernel is None:
-            refuse_without_kernel(**given)
-            return
-        # The intercept absorbs a constant in the features, which does not change the penalty of the graph.
-        centred = self.fit_intercept and not (self.smoothness and self.normalized)
-        self.feature_map_, self.gamma_ = kernel_map(
-            rows,
-            self.kernel,
-            **given,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=rng,
-            centred=centred,
-        )
 
     def _laplacian(self, rows: Rows) -> Any:
         """Return the Laplacian of the given graph, or of the one to build."""

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from labelfold.features._anchors import (
+    ROWS_AN_ANCHOR,
     AnchorGraph,
     Anchors,
     anchor_graph,
@@ -21,10 +22,9 @@ from labelfold.features._anchors import (
     means_around,
     nearest_anchors,
     rows_around,
-    sample_size,
 )
 from labelfold.features._distances import distances
-from labelfold.features._forms import ColumnForm, Formed
+from labelfold.features._forms import ColumnForm, Formed, sample
 from labelfold.features._principal import DIRECT, principal_axes
 from labelfold.rows import Block, Featurized, Rows, as_rows
 from labelfold.rows import _threads as threads
@@ -80,13 +80,6 @@ class AnchorSpace:
         self.q, self.anchors, self.k, self.joins = q, anchors, k, joins
 
 
-class SpaceGraph:
-    """The smoothest functions on the graph of s nearest anchors in one space."""
-
-    def __init__(self, space: int, s: int, eigenvalues: np.ndarray, map: np.ndarray) -> None:
-        self.space, self.s, self.eigenvalues, self.map = space, s, eigenvalues, map
-
-
 class FormPieces:
     """The parts that views of one form share, learned from all rows without labels.
 
@@ -100,7 +93,9 @@ class FormPieces:
         The mean over pairs of rows of the sum of absolute differences; 0 if no view needs it.
     coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
         Principal coordinates and their standard deviations.
-    spaces, graphs : list of AnchorSpace, list of SpaceGraph
+    spaces : list of AnchorSpace
+    graphs : dict of (int, int) to AnchorGraph
+        The smoothest functions on the graph of s nearest anchors in the space of q coordinates, by (q, s).
     scales : dict of str to float
         The mean squared norm of each view's features over all rows, before they are scaled to 1.
     views : list of View
@@ -116,17 +111,13 @@ class FormPieces:
         self.name, self.form = name, form
         self.mean_absolute = 0.0
         self.spaces: list[AnchorSpace] = []
-        self.graphs: list[SpaceGraph] = []
+        self.graphs: dict[tuple[int, int], AnchorGraph] = {}
         self.scales: dict[str, float] = {}
         self.views: list[View] = []
 
     def space(self, q: int) -> AnchorSpace:
         """Return the anchors of the space of q coordinates."""
         return next(space for space in self.spaces if space.q == q)
-
-    def graph(self, q: int, s: float) -> SpaceGraph:
-        """Return the graph of s nearest anchors in the space of q coordinates."""
-        return next(graph for graph in self.graphs if (graph.space, graph.s) == (q, int(s)))
 
     def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
         """Return some rows in the representations that the views need.
@@ -209,11 +200,13 @@ def make_pieces(
         pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
     )
     pieces.views = [view for view in left if view not in reasons]
-    sample = _sample(rows, random_state) if any(view.family in KERNELS for view in left) else None
+    drawn = None
+    if any(view.family in KERNELS for view in left):
+        drawn = sample(rows, _KERNEL_ROWS, random_state).astype(np.float64, copy=False)
     if any(view.family == "laplace" for view in left):
-        pieces.mean_absolute = float(distances("laplace", sample, sample).mean())
+        pieces.mean_absolute = float(distances("laplace", drawn, drawn).mean())
     for view in list(pieces.views):
-        scale = _scale(view, pieces, rows.shape[0], sample)
+        scale = _scale(view, pieces, rows.shape[0], drawn)
         if scale > 0:
             pieces.scales[view.name] = scale
         else:
@@ -286,7 +279,7 @@ def _make_graphs(
             here = [view for view in views if (view.space, view.value) == (space.q, s)]
             reasons.update(dict.fromkeys(here, why))
         else:
-            pieces.graphs.append(SpaceGraph(space.q, s, found.eigenvalues, found.map))
+            pieces.graphs[space.q, s] = found
 
 
 def _graphs(
@@ -316,9 +309,10 @@ def _anchors(
     if n <= _ALL_ROWS * n_anchors:
         T = host(rows.whole())
         return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
-    size = min(n, sample_size(n_anchors))
+    size = min(n, ROWS_AN_ANCHOR * n_anchors)
     chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    C = _coordinates(rows if size == n else rows.take(chosen), pieces.coordinates.first(max(spaces) or 50))
+    some = rows if size == n else rows.take(chosen)
+    C = some.get(Featurized(some, pieces.coordinates.first(max(spaces) or 50)).values())
     centres = cluster(C, n_anchors, random_state)
     found = [(q, Anchors(np.ascontiguousarray(centres[:, :q]))) for q in spaces if q]
     if 0 in spaces:
@@ -332,20 +326,7 @@ def _anchors(
     return found
 
 
-def _coordinates(rows: Rows, coordinates: PrincipalCoordinates) -> np.ndarray:
-    return rows.get(Featurized(rows, coordinates).values())
-
-
-def _sample(rows: Rows, random_state: Any) -> Any:
-    """Return a sample of rows, to estimate the mean of a kernel."""
-    n = rows.shape[0]
-    chosen = np.arange(n)
-    if n > _KERNEL_ROWS:
-        chosen = np.sort(check_random_state(random_state).permutation(n)[:_KERNEL_ROWS])
-    return host(rows.take(chosen).whole().double())
-
-
-def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
+def _scale(view: View, pieces: FormPieces, n: int, drawn: Any) -> float:
     """Return the mean squared norm of a view's features over all rows."""
     squares = pieces.deviations[: view.space or None] ** 2
     if view.family == "linear":
@@ -353,14 +334,14 @@ def _scale(view: View, pieces: FormPieces, n: int, sample: Any) -> float:
     if view.family == "principal":
         return float((squares ** (1 - view.value)).sum())
     if view.family in KERNELS:
-        points = sample if not view.space else pieces.coordinates.first(view.space)(sample)
+        points = drawn if not view.space else pieces.coordinates.first(view.space)(drawn)
         return 1 - float(np.exp(-width(view, pieces) * distances(view.family, points, points)).mean())
     return float(graph_weights(view, pieces).sum() / n)
 
 
 def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
     """Return w(lambda_j) of a graph view."""
-    return FILTERS[view.filter](pieces.graph(view.space, view.value).eigenvalues)
+    return FILTERS[view.filter](pieces.graphs[view.space, int(view.value)].eigenvalues)
 
 
 def width(view: View, pieces: FormPieces) -> float:

@@ -72,7 +72,7 @@ def targets_of(labels: Labels) -> Targets:
     Y = labels.columns()
     mean, spread = Y.mean(axis=0), Y.std(axis=0)
     if labels.task == "binary":
-        return Targets(labels.signs()[:, None], np.zeros(1), 1.0, _SHRUNK, True)
+        return Targets(labels.signs(), np.zeros(1), 1.0, _SHRUNK, True)
     if labels.task == "multiclass":
         return Targets(Y - 1 / Y.shape[1], np.full(Y.shape[1], 1 / Y.shape[1]), 1.0, _SHRUNK, True)
     scale = np.where(spread > 0, spread, 1.0) if labels.task == "regression" else 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import RowsEstimator, fitting
+from labelfold._base import ITERATIONS, RowsEstimator, fitting
 from labelfold._decisions import Decisions, linear_values
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
@@ -148,13 +148,8 @@ class TSVM(Decisions, RowsEstimator):
         "fit_intercept": ["boolean"],
         "n_stages": [Interval(Integral, 1, 10_000, closed="both")],
         "max_switches": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **ITERATIONS,
         "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def __init__(
@@ -226,7 +221,7 @@ class TSVM(Decisions, RowsEstimator):
             tol=self.tol,
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
-        machines = self._train(problem, labels.signs().reshape(labels.n_labelled, -1), fractions)
+        machines = self._train(problem, labels.signs(), fractions)
         self.coef_ = np.array([machine.w for machine in machines])
         self.intercept_ = np.array([machine.intercept for machine in machines])
         self.switched_signs_ = np.column_stack([machine.signs[unlabelled] for machine in machines])

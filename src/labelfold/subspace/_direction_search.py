@@ -10,7 +10,7 @@ search with it took 0.6 of the time of one without it.
 
 from __future__ import annotations
 
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -275,14 +275,8 @@ class Search:
         ratios = [t * nu / max(h - t, self.weight * self.tiny) for h, _, t, nu in chosen]
         return self.softened(np.hstack(leads), np.array(ratios))
 
-    @overload
-    def extend(self, B: np.ndarray) -> None: ...
-
-    @overload
-    def extend(self, B: np.ndarray, y: np.ndarray) -> np.ndarray: ...
-
-    def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray | None:
-        """Add vectors to the small space; return y in its new coordinates."""
+    def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> Any:
+        """Add vectors to the small space; return y, if it is given, in its new coordinates."""
         self.n_iter += 1
         if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
             y = self.shrink(y)

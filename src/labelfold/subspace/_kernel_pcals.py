@@ -11,23 +11,23 @@ The code is in these files:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import BLOCK_BYTES, POSITIVE, KernelMap, Scores, kernel_map
+from labelfold._base import KernelForm
+from labelfold._linear_reducer import BLOCK_BYTES
+from labelfold.features._kernel_map import POSITIVE, KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
-from labelfold.rows import Block, Featurized, Rows, as_rows
+from labelfold.rows import Block, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelCoefficients, KernelFeatures, has_large_rank
 from labelfold.subspace._nested_subspace import NestedSubspace
 from labelfold.subspace._source import Source
 
 
-class KernelPCALS(NestedSubspace):
+class KernelPCALS(KernelForm, NestedSubspace):
     r"""PCA-based least squares in the space of a kernel.
 
     `PCALS` with the features of a kernel in place of the columns. Its notes on directions and labels also hold here.
@@ -119,11 +119,8 @@ class KernelPCALS(NestedSubspace):
 
     _parameter_constraints = {
         **NestedSubspace._parameter_constraints,
+        **KernelForm._parameter_constraints,
         "kernel": [str, callable],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
     def __init__(
@@ -176,18 +173,7 @@ class KernelPCALS(NestedSubspace):
         self.unlabeled = unlabeled
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
-        self.feature_map_: Any
-        self.feature_map_, self.gamma_ = kernel_map(
-            rows,
-            self.kernel,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            n_landmarks=self.n_landmarks,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=self._seed,
-            centred=self.center,
-        )
+        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center)
         options: dict[str, Any] = {
             "center": self.center,
             "max_gram_bytes": self.max_gram_bytes,
@@ -206,10 +192,6 @@ class KernelPCALS(NestedSubspace):
         # In the space of the kernel all other rows are linear combinations of these.
         self.feature_map_.points = self.feature_map_.points[source.pivots]
         yield source
-
-    def _project(self, rows: Rows) -> Any:
-        scores = Scores(self.feature_map_, self.mean_, np.ascontiguousarray(self.components_.T))
-        return Featurized(rows, scores.transform).values()
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:

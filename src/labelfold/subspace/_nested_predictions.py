@@ -139,6 +139,4 @@ class NestedPredictions(Decisions, LinearReducer, auto_wrap_output_keys=None):  
 
 def responses(labels: Labels) -> np.ndarray:
     """Return the responses of the labelled rows, (l, q): signs of classes or labels, or the numbers."""
-    if labels.task == "regression":
-        return labels.values.reshape(labels.n_labelled, -1)
-    return labels.signs().reshape(labels.n_labelled, -1)
+    return labels.columns() if labels.task == "regression" else labels.signs()

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import fitting
+from labelfold._base import ITERATIONS, fitting
 from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
@@ -42,13 +42,8 @@ class NestedSubspace(NestedPredictions):
         "cv": [Interval(Integral, 2, None, closed="left")],
         "repeats": [Interval(Integral, 1, None, closed="left")],
         "one_standard_error": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **ITERATIONS,
         "on_interrupt": [StrOptions({"raise", "keep"})],
-        "unlabeled": "no_validation",
     }
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:

@@ -122,7 +122,7 @@ def _place(xp: Any, X: Any, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
                 break
         down = xp.where(used[None, :], v[None, :] - slopes, xp.zeros_like(H))
         enough = INNER_SHARE * (tol if single else EXACT) * mass
-        newton = clipped_steps(xp, curvature(stay), H, down, enough, INNER_ROUNDS)[0]
+        newton = clipped_steps(xp, curvature(stay), H, down, enough, INNER_ROUNDS)
         reach = xp.where(lower, xp.ones_like(reach), SHORTER * reach)
         last, target = xp.where(lower[:, None], H, last), xp.where(lower[:, None], newton, target)
         best = xp.where(lower, loss, best)
@@ -268,8 +268,8 @@ class _RowsOnGPU(_Rows):
         return slopes, loss, lambda stay: Q if stay is None else Q[:, stay]
 
 
-def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
-    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0, and which rows have settled.
+def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> Any:
+    """Return H (m, k) after rounds of steps that minimise a quadratic over h >= 0.
 
     Parameters
     ----------
@@ -286,29 +286,26 @@ def clipped_steps(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int
     """
     if on_gpu(Q, H, slopes, enough):
         return _on_gpu(xp, Q, H, slopes, enough, rounds)
-    from labelfold.numerics.kl import _place_loops as loops
+    from labelfold.numerics import _box_loops as box_loops
 
-    Q, out, slopes, enough = (np.array(to_host(a), order="C") for a in (Q.T, H, slopes, enough))
-    settled = loops.clipped_steps(Q, out, slopes, enough, rounds)
-    if xp is np:
-        return out, settled
-    return xp.asarray(out, device=device(H)), xp.asarray(settled, device=device(H))
+    Q, out, slopes, enough = (np.array(to_host(a), np.float64, order="C") for a in (Q.T, H, slopes, enough))
+    box_loops.minimise_each(Q, slopes, out, enough, rounds)
+    return xp.asarray(out, dtype=H.dtype, device=device(H))
 
 
-def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> tuple[Any, Any]:
+def _on_gpu(xp: Any, Q: Any, H: Any, slopes: Any, enough: Any, rounds: int) -> Any:
     """Return the same, for few components by pivots."""
     from labelfold.numerics import _triton_loops as loops
     from labelfold.numerics import _triton_pivots as pivots
 
     if not pivots.takes(H.shape[1]):
-        return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)
+        return loops.clipped_steps(Q, H, slopes, enough, rounds, ROUNDS)[0]
     found, n_systems = pivots.minimised(Q, H, slopes)
-    settled = n_systems > 0
-    left = xp.nonzero(~settled)[0]
+    left = xp.nonzero(n_systems <= 0)[0]
     if left.shape[0]:
         places, gradients, least = (_taken(xp, a, left) for a in (H, slopes, enough))
-        found[left], settled[left] = loops.clipped_steps(Q[:, left], places, gradients, least, rounds, ROUNDS)
-    return found, settled
+        found[left] = loops.clipped_steps(Q[:, left], places, gradients, least, rounds, ROUNDS)[0]
+    return found
 
 
 def _by_updates(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from labelfold._compiled import FAST, compiled
-from labelfold.numerics.kl._place import EXACT, ROUNDS
+from labelfold.numerics.kl._place import EXACT
 from labelfold.numerics.kl._ratio_loops import _floor
 
 _compile = compiled(FAST)
@@ -212,89 +212,3 @@ def _joint_step(W, entries, n, v, h):
     step = np.linalg.solve(Q, slope)
     for a in range(free.size):
         h[free[a]] = max(h[free[a]] + step[a], 0.0)
-
-
-@_compile
-def clipped_steps(Q, H, slopes, enough, rounds):
-    """Minimise a quadratic over h >= 0, in place, for each row of H; return a mask of settled rows.
-
-    Coordinate steps, and every few rounds a joint step of all variables that are not 0. A row of Q holds the lower
-    triangle of the row's matrix; ``slopes`` is the gradient, and is overwritten.
-    """
-    m, k = H.shape
-    settled = np.zeros(m, dtype=np.bool_)
-    work, q = np.zeros((4, k), dtype=H.dtype), np.zeros((k, k), dtype=H.dtype)
-    for i in range(m):
-        h, slope, packed, place = H[i], slopes[i], Q[i], 0
-        for a in range(k):
-            for b in range(a + 1):
-                q[a, b] = packed[place]
-                q[b, a] = packed[place]
-                place += 1
-        for turn in range(rounds):
-            gain = enough[i] * 0
-            for j in range(k):
-                curve = q[j, j]
-                if curve <= 0:
-                    continue
-                new = max(h[j] - slope[j] / curve, curve * 0)
-                step = new - h[j]
-                if step != 0:
-                    h[j] = new
-                    for a in range(k):
-                        slope[a] += step * q[j, a]
-                    gain += curve * step * step
-            if gain <= enough[i]:
-                settled[i] = True
-                break
-            if turn % ROUNDS == ROUNDS - 1:
-                _free_step(q, h, slope, work)
-    return settled
-
-
-@_compile
-def _free_step(q, h, slope, work):
-    """Move the variables that are not 0 towards their joint minimum by conjugate gradients, until the first is 0."""
-    k = h.size
-    move, rest, way, turned = work[0], work[1], work[2], work[3]
-    size = h[0] * 0
-    for a in range(k):
-        free = h[a] > 0
-        move[a] = 0
-        rest[a] = -slope[a] if free else 0
-        way[a] = rest[a] / q[a, a] if free else 0
-        size += rest[a] * way[a]
-    first = size
-    for _ in range(k):
-        if not size > first * 1e-20:
-            break
-        bend = size * 0
-        for a in range(k):
-            turned[a] = 0
-            if h[a] > 0:
-                for b in range(k):
-                    turned[a] += q[a, b] * way[b]
-                bend += turned[a] * way[a]
-        if not bend > 0:
-            break
-        share = size / bend
-        new = size * 0
-        for a in range(k):
-            if h[a] > 0:
-                move[a] += share * way[a]
-                rest[a] -= share * turned[a]
-                new += rest[a] * rest[a] / q[a, a]
-        for a in range(k):
-            if h[a] > 0:
-                way[a] = rest[a] / q[a, a] + new / size * way[a]
-        size = new
-    share = h[0] * 0 + 1
-    for a in range(k):
-        if move[a] < 0 and h[a] + share * move[a] < 0:
-            share = -h[a] / move[a]
-    for a in range(k):
-        if move[a] != 0:
-            h[a] = max(h[a] + share * move[a], h[a] * 0)
-    for a in range(k):
-        for b in range(k):
-            slope[a] += share * q[a, b] * move[b]

@@ -15,6 +15,7 @@ H of new rows.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ class GatheredRatioSums(Term):
 
     def __init__(self, columns: Any, first_row: int, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
         self.piece = (first_row, H)
-        self.finish = _Gather(columns, V, v)
+        self.finish = partial(_gathered, columns, V, v)
 
     def add(self, total: tuple | None) -> tuple:
         """Keep the H of the block until the pass has ended."""
@@ -134,21 +135,16 @@ class GatheredRatioSums(Term):
         return left + right
 
 
-class _Gather:
-    """The work after the pass: the sums over each column, from all of H."""
+def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tuple[np.ndarray, float]:
+    """Return the sums over each column, from all of H, after the pass."""
+    from labelfold.numerics.kl import _ratio_loops as loops
 
-    def __init__(self, columns: Any, V: np.ndarray, v: np.ndarray) -> None:
-        self.columns, self.V, self.v = columns, V, v
-
-    def __call__(self, pieces: tuple) -> tuple[np.ndarray, float]:
-        from labelfold.numerics.kl import _ratio_loops as loops
-
-        parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
-        H = loops.aligned((sum(map(len, parts)), self.V.shape[1]), self.V.dtype)
-        np.concatenate(parts, out=H)
-        data, indices, indptr = self.columns()
-        sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, self.V)
-        return sums, loss + _elsewhere(H, self.v, there)
+    parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
+    H = loops.aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
+    np.concatenate(parts, out=H)
+    data, indices, indptr = columns()
+    sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, V)
+    return sums, loss + _elsewhere(H, v, there)
 
 
 def _ratios(xp: Any, X: Any, H: Any, V: Any, *, with_loss: bool) -> tuple[Any, Any]:

@@ -190,12 +190,11 @@ class Gram:
             return False
         return bool((norms(self.null) <= self.size * EPS * np.sqrt(values.max())).all())
 
-    def solve_centered(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T."""
-        return self.solve_trusted(T, ridge) or self.solve_spectrum(T, ridge)
-
     def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the same from a Cholesky factor, or None if it cannot be trusted."""
+        """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T.
+
+        They are from a Cholesky factor; None if it cannot be trusted.
+        """
         found = self.solve(T, ridge)
         if found is None:
             return None
@@ -204,7 +203,7 @@ class Gram:
         return A, (D + D.T) / 2
 
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return A and D from the eigenvalues."""
+        """Return the same from the eigenvalues."""
         values, U = self.spectrum
         # An eigenvector with a small eigenvalue has a share of the constant one, whose eigenvalue is 0.
         U = U - U.mean(axis=0)

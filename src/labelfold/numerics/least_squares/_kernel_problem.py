@@ -42,5 +42,5 @@ class KernelProblem(LeastSquaresProblem):
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
-        A, D = self.gram.solve_centered(self.T, ridge)
+        A, D = self.gram.solve_trusted(self.T, ridge) or self.gram.solve_spectrum(self.T, ridge)
         return LeastSquares(A, D, self.mean, 0.0, 1, "kernel")

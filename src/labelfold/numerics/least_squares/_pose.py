@@ -20,7 +20,7 @@ memory iterations are often tried first, and given up if they converge slowly.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ def pose(
     array([[2.]])
     """
     weight = rows.shape[0] if mask is None else int(mask.sum())
-    T = RowTargets.of(T).centered(mask)
+    T = (T if isinstance(T, RowTargets) else RowTargets(T)).centered(mask)
     choose, way = way == "auto", choose_way(rows, max_gram_bytes) if way == "auto" else way
 
     def krylov(tol: float = tol) -> KrylovProblem:
@@ -180,11 +180,6 @@ class RowTargets:
         # In few bytes: they travel to where the rows are.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
 
-    @classmethod
-    def of(cls, T: np.ndarray | RowTargets) -> RowTargets:
-        """Return targets as a RowTargets object."""
-        return T if isinstance(T, RowTargets) else cls(T)
-
     @property
     def n_targets(self) -> int:
         """Number q of columns of T."""
@@ -228,19 +223,14 @@ class RowTargets:
         """Return the sums of ``f(X, T)`` over rows in one pass; the last sum of f(X, E) must be X'E."""
         if self.codes is None:
             return rows.sum(f, self.table)
-        *others, product = rows.sum(_Indicated(f), self.codes, shared=(np.arange(len(self.table)),))
+        *others, product = rows.sum(partial(_indicated, f), self.codes, shared=(np.arange(len(self.table)),))
         return (*others, product @ self.table)
 
 
-class _Indicated:
-    """A function of a block and targets, given the indices of the targets' rows. A class, to be pickled."""
-
-    def __init__(self, f: Callable) -> None:
-        self.f = f
-
-    def __call__(self, X: Block, codes: Any, numbers: Any) -> Any:
-        xp = array_namespace(codes)
-        return self.f(X, xp.astype(codes[:, None] == numbers[None, :], X.dtype))
+def _indicated(f: Callable, X: Block, codes: Any, numbers: Any) -> Any:
+    """Return a function of a block and targets, given the indices of the targets' rows."""
+    xp = array_namespace(codes)
+    return f(X, xp.astype(codes[:, None] == numbers[None, :], X.dtype))
 
 
 class GramProblem(LeastSquaresProblem):

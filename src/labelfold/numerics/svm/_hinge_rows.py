@@ -86,14 +86,11 @@ def hinge_rows(
     >>> hinge_rows(0 * one, one, 2 * one, one, one, loss="hinge").H      # max(0, 1 - 2 h) + h^2 / 2
     array([[0.5]])
     """
-    r, k = W.shape
+    k = W.shape[1]
     factor = _cholesky(Q)
     q = linalg.cho_solve(factor, P.T).T  # (l, k)
     V = linalg.cho_solve(factor, W.T).T  # (r, k)
     margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
-    if r == 1 and not nonnegative:
-        s = _one_machine(margins, float(V[0] @ W[0]), T, C, loss)
-        return HingeRows(q + s * V, s)
     from labelfold.numerics import _box_loops as box_loops
 
     upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
@@ -145,11 +142,3 @@ def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
         return linalg.cho_factor(Q)
     except linalg.LinAlgError:
         return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
-
-
-def _one_machine(margins: np.ndarray, wv: float, T: np.ndarray, C: np.ndarray, loss: str) -> np.ndarray:
-    """Return the signed dual variable of each row, (l, 1), in closed form; wv = w'Q^(-1)w."""
-    short = 1 - T * margins
-    if loss == "hinge":
-        return T * (np.clip(short / wv, 0.0, C) if wv > 0 else np.where(short > 0, C, 0.0))
-    return T * np.maximum(0.0, 2 * C * short / (1 + 2 * C * wv))

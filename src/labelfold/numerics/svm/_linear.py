@@ -61,54 +61,8 @@ class LinearSVM(NamedTuple):
     converged: bool
 
 
-def linear_svm(
-    X: Any,
-    y: np.ndarray,
-    C: Any = 1.0,
-    *,
-    loss: str = "squared_hinge",
-    fit_intercept: bool = False,
-    intercept_scaling: float = 1.0,
-    alpha: np.ndarray | None = None,
-    tol: float = 1e-6,
-    max_iter: int = 1000,
-    random_state: int = 0,
-) -> LinearSVM:
-    """Train a linear support vector machine.
-
-    Parameters
-    ----------
-    X : ndarray or SciPy sparse matrix of shape (n, d)
-        The rows, in float32 or float64. Sums are in float64.
-    y : ndarray of shape (n,)
-        -1 or +1. A single class is allowed.
-    C : float or ndarray of shape (n,), default=1.0
-        The weight of each row's loss; 0 leaves a row out.
-    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
-        The loss of a row.
-    fit_intercept : bool, default=False
-        Whether to add a constant column, whose weight is penalised like the others (as in liblinear and
-        scikit-learn's LinearSVC).
-    intercept_scaling : float, default=1.0
-        The entries of that column. The larger they are, the less the intercept is penalised.
-    alpha : ndarray of shape (n,), optional
-        Initial dual variables, for example of an SVM on slightly different rows. They are scaled to the best
-        multiple, so a warm start is never worse than zero.
-    tol : float, default=1e-6
-        Tolerance: the relative duality gap.
-    max_iter : int, default=1000
-        Largest number of rounds over the dual variables.
-    random_state : int, default=0
-        Seed of the order of the rows in each round.
-
-    Returns
-    -------
-    LinearSVM
-
-    References
-    ----------
-    C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan. A dual coordinate descent method for
-    large-scale linear SVM. ICML 2008.
+def linear_svm(X: Any, y: np.ndarray, C: Any = 1.0, *, alpha: Any = None, **options: Any) -> LinearSVM:
+    """Train one support vector machine: `linear_svms` for signs y (n,) and initial dual variables alpha (n,).
 
     Examples
     --------
@@ -121,8 +75,7 @@ def linear_svm(
     if y.ndim != 1:
         raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see linear_svms")
     start = None if alpha is None else np.asarray(alpha)[:, None]
-    bias = fit_intercept * intercept_scaling
-    found = _train(X, y[:, None], C, loss, bias, start, tol, max_iter, random_state)
+    found = linear_svms(X, y[:, None], C, alpha=start, **options)
     return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
 
 
@@ -143,21 +96,79 @@ def linear_svms(
 
     Parameters
     ----------
-    X, loss, fit_intercept, intercept_scaling, tol, max_iter, random_state
-        As in `linear_svm`.
+    X : ndarray or SciPy sparse matrix of shape (n, d)
+        The rows, in float32 or float64. Sums are in float64.
     Y : ndarray of shape (n, r)
-        -1 or +1.
+        -1 or +1. A single class is allowed.
     C : float or ndarray of shape (n,) or (n, r), default=1.0
-        The weight of each row's loss.
+        The weight of each row's loss; 0 leaves a row out.
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+        The loss of a row.
+    fit_intercept : bool, default=False
+        Whether to add a constant column, whose weight is penalised like the others (as in liblinear and
+        scikit-learn's LinearSVC).
+    intercept_scaling : float, default=1.0
+        The entries of that column. The larger they are, the less the intercept is penalised.
     alpha : ndarray of shape (n, r), optional
-        Initial dual variables.
+        Initial dual variables, for example of SVMs on slightly different rows. They are scaled to the best
+        multiple, so a warm start is never worse than zero.
+    tol : float, default=1e-6
+        Tolerance: the relative duality gap.
+    max_iter : int, default=1000
+        Largest number of rounds over the dual variables.
+    random_state : int, default=0
+        Seed of the order of the rows in each round.
 
     Returns
     -------
     LinearSVM
         The shapes are those in brackets.
+
+    References
+    ----------
+    C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan. A dual coordinate descent method for
+    large-scale linear SVM. ICML 2008.
     """
-    return _train(X, Y, C, loss, fit_intercept * intercept_scaling, alpha, tol, max_iter, random_state)
+    from labelfold.numerics.svm import _linear_loops as kernels
+
+    rows, (n, d) = _rows(X)
+    signs, C, start = _check(Y, C, alpha, n, loss)
+    bias = constant = float(fit_intercept * intercept_scaling)
+    q = kernels.squared_norms(*rows, n, bias)
+    rows, q, bias, exponent = _scaled(rows, q, bias, n)
+    if exponent:
+        C = _scale_C(C, exponent)
+        start = np.ldexp(start, 2 * exponent)
+    if loss == "hinge":
+        upper, diagonal = C, np.zeros_like(C)
+    else:
+        upper = np.where(C > 0, np.inf, 0.0)
+        diagonal = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+    W = np.empty((len(signs), d + 1))
+    duals = np.minimum(start, upper)
+
+    def train(machines: slice, stop: Any) -> list[tuple[float, int]]:
+        ended = []
+        for j in range(machines.start, machines.stop):
+            if stop.is_set():
+                break
+            one = signs[j], upper[j], diagonal[j], q, duals[j], W[j], bias
+            ended.append(_descend(rows, one, tol, max_iter, random_state))
+        return ended
+
+    n_values = rows[1].size if rows[0] is None else rows[0].size
+    jobs = threads.shares(len(signs), _ROUNDS * float(n_values) * len(signs))
+    ended = [one for job in threads.run(train, jobs) for one in job]
+    gap, n_iter = max(ended, default=(0.0, 0))[0], max((rounds for _, rounds in ended), default=0)
+    if gap > tol:
+        warn_user(
+            f"the support vector machine stopped after {n_iter} rounds with a relative duality gap of {gap:.1e}, "
+            f"short of tol={tol:.1e}; lower C, scale X, or raise max_iter or tol",
+            ConvergenceWarning,
+        )
+    if exponent:
+        W, duals = np.ldexp(W, -exponent), np.ldexp(duals, -2 * exponent)
+    return LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
 
 
 def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) -> np.ndarray:
@@ -198,59 +209,6 @@ def svm_objective(
     slack = np.maximum(0.0, 1 - y * (X @ w + intercept))
     losses = slack if loss == "hinge" else slack * slack
     return float(0.5 * (w @ w + intercept**2) + (C * losses).sum())
-
-
-def _train(
-    X: Any,
-    Y: np.ndarray,
-    C: Any,
-    loss: str,
-    constant: float,
-    alpha: np.ndarray | None,
-    tol: float,
-    max_iter: int,
-    random_state: int,
-) -> LinearSVM:
-    from labelfold.numerics.svm import _linear_loops as kernels
-
-    rows, (n, d) = _rows(X)
-    signs, C, start = _check(Y, C, alpha, n, loss)
-    bias = float(constant)
-    q = kernels.squared_norms(*rows, n, bias)
-    rows, q, bias, exponent = _scaled(rows, q, bias, n)
-    if exponent:
-        C = _scale_C(C, exponent)
-        start = np.ldexp(start, 2 * exponent)
-    if loss == "hinge":
-        upper, diagonal = C, np.zeros_like(C)
-    else:
-        upper = np.where(C > 0, np.inf, 0.0)
-        diagonal = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
-    W = np.empty((len(signs), d + 1))
-    duals = np.minimum(start, upper)
-
-    def train(machines: slice, stop: Any) -> list[tuple[float, int]]:
-        ended = []
-        for j in range(machines.start, machines.stop):
-            if stop.is_set():
-                break
-            one = signs[j], upper[j], diagonal[j], q, duals[j], W[j], bias
-            ended.append(_descend(rows, one, tol, max_iter, random_state))
-        return ended
-
-    n_values = rows[1].size if rows[0] is None else rows[0].size
-    jobs = threads.shares(len(signs), _ROUNDS * float(n_values) * len(signs))
-    ended = [one for job in threads.run(train, jobs) for one in job]
-    gap, n_iter = max(ended, default=(0.0, 0))[0], max((rounds for _, rounds in ended), default=0)
-    if gap > tol:
-        warn_user(
-            f"the support vector machine stopped after {n_iter} rounds with a relative duality gap of {gap:.1e}, "
-            f"short of tol={tol:.1e}; lower C, scale X, or raise max_iter or tol",
-            ConvergenceWarning,
-        )
-    if exponent:
-        W, duals = np.ldexp(W, -exponent), np.ldexp(duals, -2 * exponent)
-    return LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
 
 
 def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> tuple[float, int]:

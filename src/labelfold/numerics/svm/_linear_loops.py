@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import FAST, compiled
+from labelfold._compiled import FAST, compiled, dot
 
 _compile = compiled(FAST)
 
@@ -70,15 +70,7 @@ def _weights(X, data, indices, indptr, y, alpha, w, bias):
     for i in range(y.size):
         if alpha[i] != 0:
             _add(X, data, indices, indptr, i, alpha[i] * y[i], w, bias)
-    return _squared_norm(w)
-
-
-@_compile
-def _squared_norm(w):
-    total = 0.0
-    for j in range(w.size):
-        total += w[j] * w[j]
-    return total
+    return dot(w, w)
 
 
 @_compile
@@ -179,7 +171,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
         high = top if top > 0 else np.inf
         low = bottom if bottom < 0 else -np.inf
         if full:
-            primal = losses + 0.5 * _squared_norm(w)
+            primal = losses + 0.5 * dot(w, w)
             if gap <= goal * primal:
                 exact = _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias)
                 if exact <= tol:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import FAST, compiled
+from labelfold._compiled import FAST, compiled, dot
 
 _compile = compiled(FAST)
 
@@ -71,18 +71,10 @@ def _weighted(Z, alpha):
 
 
 @_compile
-def _dot(a, b):
-    total = 0.0
-    for j in range(a.size):
-        total += a[j] * b[j]
-    return total
-
-
-@_compile
 def _product(Z, w):
     out = np.empty(len(Z))
     for i in range(len(Z)):
-        out[i] = _dot(Z[i], w)
+        out[i] = dot(Z[i], w)
     return out
 
 
@@ -112,7 +104,7 @@ def _primal(Z, diagonal, alpha, w):
             w[j] += share * step[j]
         for i in range(n):
             margin[i] += share * change[i]
-        if share * _dot(b, step) <= _STILL * (1 + _dot(w, w)):
+        if share * dot(b, step) <= _STILL * (1 + dot(w, w)):
             break
     for i in range(n):
         alpha[i] = (1 - margin[i]) / diagonal[i] if margin[i] < 1 and diagonal[i] > 0 else 0.0
@@ -128,8 +120,8 @@ def _minimum_along(diagonal, margin, change, w, step):
     """Return the step length that minimises the primal, by bisection, since its slope increases."""
     low, high, share = 0.0, np.inf, 1.0
     for _ in range(60):
-        curvature = _dot(step, step)
-        slope = _dot(w, step) + share * curvature
+        curvature = dot(step, step)
+        slope = dot(w, step) + share * curvature
         for i in range(margin.size):
             slack = 1 - margin[i] - share * change[i]
             if slack > 0 and diagonal[i] > 0:
@@ -163,7 +155,7 @@ def _free(Z, free, upper, diagonal, alpha, w):
     gradient, move, cut = np.empty(m), np.empty(m), np.empty(m)
     trace, work, repeats = 0.0, 0.0, 0
     for s in range(m):
-        trace += _dot(Z[s], Z[s])
+        trace += dot(Z[s], Z[s])
     ridge = _RIDGE * trace / max(m, 1) + _TINY
     while m > 0 and work < _MOST_WORK:
         work += m * w.size * w.size
@@ -216,7 +208,7 @@ def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
     A, b = np.eye(width), np.zeros(width)
     for s in range(m):
         a = free[s]
-        gradient[s] = diagonal[a] * alpha[a] - 1.0 + _dot(Z[s], w)
+        gradient[s] = diagonal[a] * alpha[a] - 1.0 + dot(Z[s], w)
         weight = 1 / (diagonal[a] + ridge)
         for j in range(width):
             z = weight * Z[s, j]
@@ -225,7 +217,7 @@ def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
                 A[j, h] += z * Z[s, h]
     b = _solved(A, b)
     for s in range(m):
-        move[s] = (_dot(Z[s], b) - gradient[s]) / (diagonal[free[s]] + ridge)
+        move[s] = (dot(Z[s], b) - gradient[s]) / (diagonal[free[s]] + ridge)
 
 
 @_compile
@@ -239,7 +231,7 @@ def _along(Z, m, diagonal, free, gradient, move):
         curvature += diagonal[free[s]] * move[s] * move[s]
         for j in range(width):
             total[j] += move[s] * Z[s, j]
-    return fall, curvature + _dot(total, total)
+    return fall, curvature + dot(total, total)
 
 
 @_compile
