@@ -67,7 +67,7 @@ def _times(Q, way, part, lane, known, stride, k):
 def _settle(
     Q, h, slope, least, active, part, lane, known, stride, k, rounds, turns, most, tiny
 ):  # fmt: skip
-    """Return h and which rows are still active after rounds of clipped steps: see `_place_loops.clipped_steps`."""
+    """Return h and which rows are still active after rounds of clipped steps: see `_box_loops.minimise_each`."""
     own = tl.zeros_like(h)
     turn = 0
     while (turn < rounds) & (tl.max(active.to(tl.int32), axis=0) > 0):
