@@ -38,6 +38,13 @@ def test_every_public_estimator_is_there(docs):
     assert set(by_estimator(docs)) == public
 
 
+def test_what_is_checked_are_parameters(docs):
+    for name, parameters in by_estimator(docs).items():
+        checked = set(getattr(labelfold, name)._parameter_constraints)
+        assert checked <= set(parameters), name
+        assert set(parameters) - checked <= {"unlabeled"}, name
+
+
 @pytest.mark.parametrize("name", ["random_state", "max_gram_bytes", "n_landmarks", "unlabeled", "verbose"])
 def test_what_means_the_same_everywhere_has_the_same_default(docs, name):
     assert len({str(defaults[name]) for defaults in by_estimator(docs).values() if name in defaults}) == 1
