@@ -16,7 +16,7 @@ from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlph
 from labelfold.numerics.kl import _starts  # noqa: E402
 from labelfold.rows import _threads as threads  # noqa: E402
 
-FEW, MANY, D = 4_000, 64_000, 6
+FEW, MANY, D = 4_000, 240_000, 6
 
 METHODS = [
     LDA(),
