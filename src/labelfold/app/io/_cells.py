@@ -113,7 +113,6 @@ class Cells:
         found = np.zeros(self.n, dtype=bool)
         if not self._table:
             return found
-
         for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
             there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)
             found |= there.fill_null(False).to_numpy().astype(bool)

@@ -163,39 +163,39 @@ def _through(special: int) -> Any:
 
 @_compile
 def _through_any(data, indices, indptr, P, h, out):
-    row = h[0]
     for c in range(indptr.size - 1):
-        row[:] = 0
-        for p in range(indptr[c], indptr[c + 1]):
-            value = data[p]
-            source = P[indices[p]]
-            for j in range(row.size):
-                row[j] += value * source[j]
-        for p in range(indptr[c], indptr[c + 1]):
-            value = data[p]
-            target = out[indices[p]]
-            for j in range(row.size):
-                target[j] += value * row[j]
+        _add_rows_any(data, indices, indptr[c], indptr[c + 1], P, h[0])
+        _add_to_rows_any(data, indices, indptr[c], indptr[c + 1], h[0], out)
 
 
 @_compile
 def _gather_any(data, indices, indptr, M, out):
     for i in range(indptr.size - 1):
-        row = out[i]
-        row[:] = 0
-        for p in range(indptr[i], indptr[i + 1]):
-            value = data[p]
-            column = M[indices[p]]
-            for j in range(row.size):
-                row[j] += value * column[j]
+        _add_rows_any(data, indices, indptr[i], indptr[i + 1], M, out[i])
 
 
 @_compile
 def _scatter_any(data, indices, indptr, H, out):
     for i in range(indptr.size - 1):
-        row = H[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            value = data[p]
-            column = out[indices[p]]
-            for j in range(row.size):
-                column[j] += value * row[j]
+        _add_to_rows_any(data, indices, indptr[i], indptr[i + 1], H[i], out)
+
+
+@_compile
+def _add_rows_any(data, indices, first, end, M, row):
+    """Set ``row`` to the sum of rows of M, each times an entry: `add_rows` for any width."""
+    row[:] = 0
+    for p in range(first, end):
+        value = data[p]
+        source = M[indices[p]]
+        for j in range(row.size):
+            row[j] += value * source[j]
+
+
+@_compile
+def _add_to_rows_any(data, indices, first, end, row, out):
+    """Add ``row`` times an entry to rows of ``out``: `add_to_rows` for any width."""
+    for p in range(first, end):
+        value = data[p]
+        target = out[indices[p]]
+        for j in range(row.size):
+            target[j] += value * row[j]

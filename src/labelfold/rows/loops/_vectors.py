@@ -194,12 +194,10 @@ class _Vectors:
         ``given`` is the array, of type ``kind``, its first entry and their number. Rows are fetched into the cache
         before they are needed.
         """
-        builder, size = (
-            self.builder,
-            self.context.make_array(kind)(self.context, self.builder, given[0]).nitems,
-        )
-        with cgutils.for_range(builder, given[2]) as loop:
-            now = builder.add(given[1], loop.index)
+        array, first, number = given
+        builder, size = self.builder, self.context.make_array(kind)(self.context, self.builder, array).nitems
+        with cgutils.for_range(builder, number) as loop:
+            now = builder.add(first, loop.index)
             later = builder.add(now, ir.IntType(64)(_AHEAD))
             later = builder.select(builder.icmp_signed("<", later, size), later, now)
             self.fetch(self.row(matrix, self.entry(columns, kind.dtype, later)))
