@@ -235,6 +235,40 @@ def test_labels_may_be_a_tensor():
     np.testing.assert_array_equal(model.components_, LDA().fit(X, y).components_)
 
 
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(300, 65, 5), (131, 64, 3), (2500, 131, 10), (70, 7, 2), (1500, 126, 4)])
+def test_loops_of_a_gpu_over_rows_that_begin_anywhere(shape, before, centred):
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    from labelfold.rows.loops import _triton_loops as products
+
+    n, d, k = shape
+    rng = np.random.default_rng(0)
+    whole, M, H = rng.normal(size=(n, before + d)), rng.normal(size=(d, k)), rng.normal(size=(n, k))
+    whole[:, :before] = np.nan  # not of the rows: must not be used
+    weights, center = rng.random(n), rng.normal(size=(2, d)) * [[1], [1e-3]]
+
+    def there(a):
+        return torch.from_numpy(a).to("cuda", torch.float32)
+
+    def close(found, wanted):
+        np.testing.assert_allclose(found.cpu().numpy(), wanted, atol=3e-6 * np.abs(wanted).max())
+
+    X, pair = whole[:, before:] - centred * center.sum(axis=0), tuple(there(center)) if centred else None
+    rows = there(whole)[:, before:]
+    for by_component in (False, True):
+        close(products.product(rows, there(M), pair, by_component=by_component)[0], X @ M)
+    close(products.transposed(rows, there(H), pair), X.T @ H)
+    close(products.column_sums(rows, pair), X.sum(axis=0))
+    if products.reads_once(rows, k):
+        P = weights[:, None] * (X @ M)
+        back, squares = products.normal(rows, there(M), pair, there(weights))
+        close(back, X.T @ P)
+        close(squares, P.T @ P)
+
+
 @pytest.mark.parametrize("shape", [(700, 130, 5), (4200, 64, 16), (100, 33, 20)])
 def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     torch = pytest.importorskip("torch")
@@ -304,7 +338,7 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     apart = torch.nn.functional.pad(there[0], (0, 2))[:, :d]  # rows with a gap between them
     close(products.transposed(apart, there[1]), X.T @ H, 1e-6)
     close(products.product(apart, there[2])[0], X @ V)
-    if products.reads_once(d, k):
+    if products.reads_once(there[0], k):
         P = weights * ((X - center) @ V)
         back, squares = products.normal(there[0], there[2], pair, there_too(weights[:, 0]))
         close(back, (X - center).T @ P, 1e-6)

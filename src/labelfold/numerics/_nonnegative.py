@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import linalg
 
-from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows.adapters._device_copies import to_device, to_host
 from labelfold.rows.loops import on_gpu
 
 # Tolerance of a row: largest gain of its last round, relative to the row's own scale.
@@ -76,15 +76,15 @@ def _on_device(P: Any, Q: np.ndarray) -> Any:
         H, settled = loops.nonnegative_rows(
             P, there, inverse, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free
         )
-    left = xp.nonzero(~settled)[0]
-    if left.shape[0]:
+    if not bool(xp.all(settled)):
+        left = xp.nonzero(~settled)[0]
         H[left] = _on_host(xp.take(P, left, axis=0), Q)
     return H
 
 
 def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
     """Return a host array on the device of another array and in its dtype."""
-    return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=like.dtype, device=device(like))
+    return to_device(xp, a, device(like), like.dtype)
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:

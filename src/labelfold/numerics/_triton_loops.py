@@ -19,7 +19,8 @@ import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops._triton_loops import RUN, dot, parted_dot, parts
+from labelfold.rows.loops._triton_loops import RUN
+from labelfold.rows.loops._triton_tiles import dot, parted_dot, parts
 
 # Rows of a program: one warp, so that it ends as soon as its own rows have settled.
 _ROWS = 32
@@ -280,8 +281,8 @@ def multiplied_rows(
     """Return H after rounds of H * numerator / (H Q + weights H further), float32; ``weights`` may be None."""
     (n, k), K = H.shape, max(16, triton.next_power_of_2(H.shape[1]))
     out = torch.empty_like(H, memory_format=torch.contiguous_format)
-    weighted, near = weights is not None, parts(torch.nn.functional.pad(Q, (0, K - k)), K)
-    far = parts(torch.nn.functional.pad(further, (0, K - k)), K) if weighted else near
+    weighted, near = weights is not None, parts(Q, K, width=K)
+    far = parts(further, K, width=K) if weighted else near
     _multiplied[(triton.cdiv(n, _TILE_ROWS),)](
         H.contiguous(), numerator.contiguous(), *near, weights.contiguous() if weighted else H, *far,
         out, n, k, floor, WEIGHTED=weighted, ROUNDS=rounds, ROWS=_TILE_ROWS, K=K,
@@ -301,7 +302,7 @@ def labelled_rows(
     C, n_runs = max(16, triton.next_power_of_2(c)), triton.cdiv(n, RUN)
     out = torch.empty_like(H, memory_format=torch.contiguous_format)
     sums = torch.empty((n_runs, K, 2 * K + C), dtype=H.dtype, device=H.device)
-    near, far = (parts(torch.nn.functional.pad(M, (0, K - k)), K) for M in (Q, A @ A.T))
+    near, far = (parts(M, K, width=K) for M in (Q, A @ A.T))
     _labelled[(n_runs,)](
         H.contiguous(), P.contiguous(), *near, T.contiguous(), torch.nn.functional.pad(A.T, (0, K - k)).contiguous(),
         *far, out, sums, n, k, lam, floor, RUN, ROUNDS=rounds, ROWS=_SUM_ROWS, K=K, C=C, num_warps=1,

@@ -9,7 +9,7 @@ import numpy as np
 from labelfold.numerics.kl._place import fits_a_thread, kl_place, newton_in_threads
 from labelfold.numerics.kl._ratios import floor
 from labelfold.rows import Block, as_rows
-from labelfold.rows.adapters._device_copies import plain, to_host
+from labelfold.rows.adapters._device_copies import to_device, to_host
 
 
 def place_entries(X: Block, V: Any, v: Any, fit: Any, tol: float, max_rounds: int) -> Any:
@@ -24,8 +24,10 @@ def place_entries(X: Block, V: Any, v: Any, fit: Any, tol: float, max_rounds: in
     if "32" not in str(V.dtype) or not loops.takes(V.shape[1]):
         return _on_host(X, None, *rest)
     H, sweeps = loops.placed_rows(X.sparse_part.entries, V, v, floor(V.dtype), tol, max_rounds)
+    if bool(X.xp.all(sweeps > 0)):
+        return H
     left = X.xp.nonzero(sweeps <= 0)[0]
-    if left.shape[0] and fits_a_thread(V.shape[1]):
+    if fits_a_thread(V.shape[1]):
         H[left], unsettled = _by_newton(X, left, *rest)
         left = left[unsettled]
     if left.shape[0]:
@@ -59,4 +61,4 @@ def _on_host(X: Block, index: Any, V: Any, *options: Any) -> Any:
     rows = as_rows(X.sparse_part.on_host(None if index is None else to_host(index)))
     shared = tuple(to_host(a) if hasattr(a, "shape") else a for a in (V, *options))
     H = np.asarray(rows.map(kl_place, shared=shared))
-    return X.xp.asarray(plain(H), dtype=V.dtype, device=V.device)
+    return to_device(X.xp, H, V.device, V.dtype)

@@ -13,23 +13,26 @@ tensors.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops._triton_loops import (
-    COLUMNS,
-    ROWS,
+from labelfold.rows.loops._triton_loops import COLUMNS, ROWS, tiles
+from labelfold.rows.loops._triton_tiles import (
     any_length,
-    in_units,
+    first_row,
+    lengths,
+    lie_of,
+    of_row,
     padded,
     parted_dot,
     parts,
+    shift_of,
     short,
     tile,
-    tiles,
     turned_tile,
     two_parts,
 )
@@ -57,26 +60,30 @@ def _inverse(p):
 
 
 @triton.jit
-def _modelled(h, high, low, part, column, d, K: tl.constexpr):
-    """Return H V' for some columns, from V in the order in which the product reads it, in two parts."""
-    v, rounded_off = two_parts(high, low, part[:, None] + column[None, :] * K, (column < d)[None, :])
+def _modelled(h, high, low, part, column, shift, d, K: tl.constexpr):
+    """Return H V' at some positions, from V in the order in which the product reads it, in two parts."""
+    at = part[:, None] + (column - shift)[None, :] * K
+    v, rounded_off = two_parts(high, low, at, of_row(column, shift, d)[None, :])
     return parted_dot(h, v, rounded_off)
 
 
 @triton.jit
-def _downward(high, low, part, column, d):
-    """Return V for some columns, in two parts, in the order in which products with ratios read it."""
-    return two_parts(high, low, part[None, :] * padded(d) + column[:, None], (column < padded(d))[:, None])
+def _downward(high, low, part, column, shift, wide, K: tl.constexpr):
+    """Return V at some positions, in two parts, in the order in which products with ratios read it."""
+    at = (shift * K + part)[None, :] * wide + column[:, None]
+    return two_parts(high, low, at, (column < wide)[:, None])
 
 
 @any_length
 def _ratio_rows(
-    X, H, last, high, low, high_t, low_t, divisor, out, n, k, d, stride, share, least, beta, brake, smallest,
-    UPDATE: tl.constexpr, AHEAD: tl.constexpr,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, last, high_t, low_t, high, low, divisor, out, n, k, d, stride, offset,
+    share, least, beta, brake, smallest, UPDATE: tl.constexpr, AHEAD: tl.constexpr,
+    STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    d, stride = d * UNIT, stride * UNIT
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    d, stride = lengths(d, stride, STEP)
+    begin = first_row(tl.program_id(0), ROWS, STEP)
+    row = begin + STEP * tl.arange(0, ROWS)
+    shift, wide = shift_of(begin, stride, offset, STEP), padded(d + STEP - 1)
     part = tl.arange(0, K)
     known = (row < n)[:, None] & (part < k)[None, :]
     at = row[:, None] * k + part[None, :]
@@ -84,12 +91,12 @@ def _ratio_rows(
     if AHEAD:
         h += tl.maximum(beta * (h - tl.load(last + at, mask=known, other=0.0)), -brake * h)
     total = tl.zeros((ROWS, K), tl.float32)
-    for first in range(0, d, COLUMNS):
+    for first in range(0, d + shift, COLUMNS):
         column = first + tl.arange(0, COLUMNS)
-        x = tile(X, row, column, n, d, stride)
-        p = _modelled(h, high, low, part, column, d, K)
+        x = tile(X, row, column, n, d, stride, shift, STEP)
+        p = _modelled(h, high, low, part, column, shift, d, K)
         r = x * _inverse(tl.maximum(tl.maximum(p, x * share), least))
-        v, rounded_off = _downward(high_t, low_t, part, column, d)
+        v, rounded_off = _downward(high_t, low_t, part, column, shift, wide, K)
         total += parted_dot(r, v, rounded_off)
     if UPDATE:
         total = h * total / tl.load(divisor + part, mask=part < k, other=1.0)[None, :]
@@ -100,21 +107,23 @@ def _ratio_rows(
 
 @any_length
 def _ratio_sums(
-    X, H, V, sums, losses, n, k, d, stride, share, least, run,
-    UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
+    X, H, V, sums, losses, n, k, d, stride, offset, share, least, run,
+    STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    d, stride = d * UNIT, stride * UNIT
+    d, stride = lengths(d, stride, STEP)
+    begin = first_row(tl.program_id(0), run, STEP)
+    shift = shift_of(begin, stride, offset, STEP)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
-    used = (column < d)[:, None] & (part < k)[None, :]
-    v = tl.load(V + column[:, None] * k + part[None, :], mask=used, other=0.0)
+    own = of_row(column, shift, d)
+    used = own[:, None] & (part < k)[None, :]
+    v = tl.load(V + (column - shift)[:, None] * k + part[None, :], mask=used, other=0.0)
     total = tl.zeros((COLUMNS, K), tl.float32)
     loss = tl.zeros((COLUMNS, ROWS), tl.float32)
-    begin = tl.program_id(0).to(tl.int64) * run
     for first in range(0, run, ROWS):
-        row = begin + first + tl.arange(0, ROWS)
+        row = begin + STEP * (first + tl.arange(0, ROWS))
         # Tiles are transposed here, so that ratios are multiplied as they come.
-        x = turned_tile(X, row, column, n, d, stride)
+        x = turned_tile(X, row, column, n, d, stride, shift, STEP)
         known = (row < n)[:, None] & (part < k)[None, :]
         h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
         high = short(h)
@@ -123,14 +132,15 @@ def _ratio_sums(
         r = x * _inverse(p)
         total += parted_dot(r, high, h - high)
         loss += tl.where(x > 0, x * _log(r), 0.0) + (p - x)
-    at = tl.program_id(0).to(tl.int64) * d + column
+    at = tl.program_id(0).to(tl.int64) * d + column - shift
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
-    tl.store(losses + at, tl.sum(loss, axis=1), mask=column < d)
+    tl.store(losses + at, tl.sum(loss, axis=1), mask=own)
 
 
+# Rows that an index names begin anywhere: as many of their numbers are read at once as the length of all rows allows.
 @any_length
 def _newton_system(
-    X, index, H, high, low, high_t, low_t, pairs, rest, entry, out, logs, Q, n, k, n_pairs, d, stride, wide,
+    X, index, H, high_t, low_t, high, low, pairs, rest, entry, out, logs, Q, n, k, n_pairs, d, stride, wide,
     share, least, INDEXED: tl.constexpr, BY_COMPONENT: tl.constexpr,
     PAIRS: tl.constexpr, UNIT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
@@ -156,12 +166,12 @@ def _newton_system(
         column = first + tl.arange(0, COLUMNS)
         inside = (row < n)[:, None] & (column < d)[None, :]
         x = tl.load(X + place[:, None] * stride + column[None, :], mask=inside, other=0.0)
-        p = _modelled(h, high, low, part, column, d, K)
+        p = _modelled(h, high, low, part, column, 0, d, K)
         bound = tl.maximum(x * share, least)
         inverse = _inverse(tl.maximum(p, bound))
         r = x * inverse
         loss += tl.where(x > 0, x * _log(r), 0.0)
-        v, rounded_off = _downward(high_t, low_t, part, column, d)
+        v, rounded_off = _downward(high_t, low_t, part, column, 0, padded(d), K)
         total += parted_dot(r, v, rounded_off)
         # The matrix units cut the weights to a few digits: that is a matrix of other weights, which serve as well.
         # Products of V so cut would be no matrix of squares: they come in two parts. What no component can make has
@@ -207,31 +217,26 @@ def updated_rows(
 
 
 def _rows(X: Any, H: Any, last: Any, V: Any, divisor: Any, floor: Any, options: Any, *, update: bool) -> Any:
-    n, k, (lengths, unit) = X.shape[0], V.shape[1], in_units(X)
+    n, k, lie = X.shape[0], V.shape[1], lie_of(X)
     H, last, sizes = H.contiguous(), last.contiguous(), tiles(k)
     out = torch.empty_like(H)
-    _ratio_rows[(triton.cdiv(n, ROWS),)](
-        X, H, last, *_both_ways(V, sizes["K"]), divisor, out, n, k, *lengths, *floor, *options,
-        UPDATE=update, AHEAD=bool(options[0]), UNIT=unit, **sizes,
+    _ratio_rows[(lie.programs(n, ROWS),)](
+        X, H, last, *parts(V.T, sizes["K"], lie.step, turned=True), divisor, out, n, k, *lie.lengths,
+        *floor, *options, UPDATE=update, AHEAD=bool(options[0]), STEP=lie.step, **sizes,
     )  # fmt: skip
     return out
 
 
-def _both_ways(V: Any, K: int) -> list[Any]:
-    """Return V (d, K) and its transpose, each in two parts."""
-    high, low = parts(V.T, K)
-    return [high.T.contiguous(), low.T.contiguous(), high, low]
-
-
 def ratio_sums(X: Any, H: Any, V: Any, floor: tuple[float, float]) -> tuple[Any, Any]:
     """Return R'H and the divergence, in float64."""
-    (n, d), k, (lengths, unit) = X.shape, V.shape[1], in_units(X)
-    n_runs = triton.cdiv(n, _RUN)
+    (n, d), k, lie = X.shape, V.shape[1], lie_of(X)
+    n_runs = lie.programs(n, _RUN)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     losses = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
-    _ratio_sums[(n_runs, triton.cdiv(d, COLUMNS))](
-        X, H.contiguous(), V.contiguous(), sums, losses, n, k, *lengths, *floor, _RUN, UNIT=unit, **tiles(k)
-    )
+    _ratio_sums[(n_runs, triton.cdiv(lie.positions(d), COLUMNS))](
+        X, H.contiguous(), V.contiguous(), sums, losses, n, k, *lie.lengths, *floor, _RUN,
+        STEP=lie.step, **tiles(k),
+    )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64), torch.sum(losses, dtype=torch.float64)
 
 
@@ -246,7 +251,8 @@ class Pairs(NamedTuple):
 def pairs_of(V: Any) -> Pairs:
     """Return the products of the columns of V."""
     i, j = torch.tril_indices(V.shape[1], V.shape[1], -1, device=V.device)
-    return Pairs(*parts(V.T[i] * V.T[j], len(i)), i * (i + 1) // 2 + j)
+    high, low = parts(V.T[i] * V.T[j], len(i))
+    return Pairs(high, low, i * (i + 1) // 2 + j)
 
 
 def newton_system(
@@ -264,7 +270,8 @@ def newton_system(
     ``index`` says which rows those are, None all; H is theirs. The matrices (k (k + 1) / 2, m) are lower triangles, a
     row after the other. With ``by_component`` R V is (k, m), and H (k, n) is that of all rows.
     """
-    k, n_pairs, (lengths, unit) = V.shape[1], len(pairs.entry), in_units(X)
+    k, n_pairs = V.shape[1], len(pairs.entry)
+    unit = math.gcd(X.shape[1], X.stride(0), 4)
     H, wide = H.contiguous(), X.shape[0]
     n = wide if index is None else len(index)
     out = torch.empty((k, n) if by_component else (n, k), dtype=H.dtype, device=H.device)
@@ -273,8 +280,8 @@ def newton_system(
     sizes = {**tiles(k), "ROWS": _SYSTEM_ROWS, "COLUMNS": _SYSTEM_COLUMNS, "num_warps": 8}
     width = min(_PAIRS, max(16, triton.next_power_of_2(n_pairs)))
     _newton_system[(triton.cdiv(n, _SYSTEM_ROWS), max(1, triton.cdiv(n_pairs, width)))](
-        X, H if index is None else index, H, *_both_ways(V, sizes["K"]), *pairs, out, logs, Q,
-        n, k, n_pairs, *lengths, wide, *floor,
+        X, H if index is None else index, H, *parts(V.T, sizes["K"], turned=True), *pairs, out, logs, Q,
+        n, k, n_pairs, X.shape[1] // unit, X.stride(0) // unit, wide, *floor,
         INDEXED=index is not None, BY_COMPONENT=by_component, PAIRS=width, UNIT=unit, **sizes,
     )  # fmt: skip
     return out, logs, Q

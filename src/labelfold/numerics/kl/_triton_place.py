@@ -110,12 +110,14 @@ def _any(flags):
 )
 def _place(
     values, index, ends, chosen, V, v, H, sweeps, n, k, d, share, lowest, tol, slack, most,
-    WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr, AT_ONCE: tl.constexpr,
+    CHOSEN: tl.constexpr, WIDTH: tl.constexpr, GROUP: tl.constexpr, SLOTS: tl.constexpr, THREADS: tl.constexpr,
+    AT_ONCE: tl.constexpr,
 ):  # fmt: skip
     thread = tl.arange(0, THREADS)
-    number = tl.program_id(0).to(tl.int64) * (THREADS // GROUP) + thread // GROUP
-    here = number < n
-    row = tl.load(chosen + number, mask=here, other=0).to(tl.int64)
+    row = tl.program_id(0).to(tl.int64) * (THREADS // GROUP) + thread // GROUP
+    here = row < n
+    if CHOSEN:
+        row = tl.load(chosen + row, mask=here, other=0).to(tl.int64)
     begin, end = tl.load(ends + row, mask=here, other=0), tl.load(ends + row + 1, mask=here, other=0)
     # A thread has SLOTS entries of a row, and their numbers of V. Slots and threads are one axis as arrays are read:
     # then every version of Triton keeps the slots of a thread in its registers.
@@ -225,21 +227,29 @@ def placed_rows(
     H = torch.empty((m, k), dtype=V.dtype, device=V.device)
     sweeps = torch.full((m,), -1, dtype=torch.int32, device=V.device)
     lengths = entries.ends[1:] - entries.ends[:-1]
-    longest, shorter = int(torch.max(lengths)), -1
     slots = _KEPT // triton.next_power_of_2(width)
-    for group, threads in _SIZES:
-        chosen = torch.nonzero((lengths > shorter) & (lengths <= slots * group))[:, 0]
-        n, is_last = chosen.shape[0], longest <= slots * group or (group, threads) == _SIZES[-1]
-        if n < _WORTH * m and not is_last:
-            continue
-        shorter = slots * group
-        if n:
-            _place[(triton.cdiv(n * group, threads),)](
-                entries.values, entries.index, entries.ends, chosen, narrow, v, H, sweeps, n, k, V.shape[0],
-                *floor, tol, _SLACK, min(rounds, _SWEEPS),
-                WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, AT_ONCE=_AT_ONCE,
-                num_warps=threads // 32,
-            )  # fmt: skip
-        if is_last:
-            break
+    for (group, threads), shorter, longest, n in _groups(lengths, slots):
+        chosen = None
+        if n < m:
+            chosen = torch.nonzero((lengths > shorter) & (lengths <= longest))[:, 0]
+        _place[(triton.cdiv(n * group, threads),)](
+            entries.values, entries.index, entries.ends, entries.ends if chosen is None else chosen,
+            narrow, v, H, sweeps, n, k, V.shape[0], *floor, tol, _SLACK, min(rounds, _SWEEPS),
+            CHOSEN=chosen is not None, WIDTH=width, GROUP=group, SLOTS=slots, THREADS=threads, AT_ONCE=_AT_ONCE,
+            num_warps=threads // 32,
+        )  # fmt: skip
     return H, sweeps
+
+
+def _groups(lengths: Any, slots: int) -> list[tuple[tuple[int, int], int, int, int]]:
+    """Return the sizes of programs that are used, the lengths of the rows of each (above, to), and their number."""
+    m, most = lengths.shape[0], [slots * group for group, _ in _SIZES]
+    bounds = torch.tensor(most, dtype=lengths.dtype, device=lengths.device)
+    counts = torch.count_nonzero(lengths[:, None] <= bounds[None, :], dim=0).tolist()
+    found, shorter, taken = [], -1, 0
+    for size, longest, count in zip(_SIZES, most, counts, strict=True):
+        n, is_last = count - taken, count == m or size == _SIZES[-1]
+        if n and (is_last or n >= _WORTH * m):
+            found.append((size, shorter, longest, n))
+            shorter, taken = longest, count
+    return found

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace, device
 from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix
-from labelfold.rows.adapters._device_copies import plain, to_host
+from labelfold.rows.adapters._device_copies import to_device, to_host, together
 from labelfold.rows.adapters._device_sums import wide
 from labelfold.rows.adapters._local import (
     LocalRows,
@@ -114,18 +114,23 @@ class DeviceRows(LocalRows):
         """Return an empty container for row results."""
         return _Concatenated(self.shape[0], self.xp)
 
-    def share(self, value: Any) -> Any:
-        """Return an array on the device, floats in the dtype of X; other values unchanged."""
-        if not (isinstance(value, np.ndarray) and value.dtype.kind in "fiub"):
-            return value
-        value = super().share(value)
-        there = self._shared(value)
-        self._at_hand[id(there)] = value
-        return there
+    def share(self, values: tuple) -> tuple:
+        """Return arrays on the device, floats in the dtype of X; other values unchanged."""
+        shared, floats = list(values), []
+        for i, value in enumerate(values):
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+                floats.append(i)
+            elif isinstance(value, np.ndarray) and value.dtype.kind in "iub":
+                shared[i] = self._to_device(value)
+        there = together(self.xp, [self._turned(values[i]) for i in floats], self.device, self.dtype)
+        for i, array in zip(floats, there, strict=True):
+            shared[i] = self._turned(array)
+            self._at_hand[id(shared[i])] = values[i]
+        return tuple(shared)
 
-    def _shared(self, value: np.ndarray) -> Any:
-        # In column order: the products X @ M with a narrow M read each column contiguously.
-        return self._to_device(value.T).T if value.ndim == 2 else self._to_device(value)
+    def _turned(self, a: Any) -> Any:
+        # On the device in column order: the products X @ M with a narrow M read each column contiguously.
+        return a.T if a.ndim == 2 else a
 
     def put(self, a: Any) -> Any:
         """Return a row-aligned array on the device."""
@@ -203,12 +208,13 @@ class DeviceRows(LocalRows):
     def _check_noted(self) -> None:
         """Check values by the sums of products noted in a pass: only where they were finite are those."""
         if self._noted and not self._is_finite:
-            if not np.isfinite(to_host(self.xp.stack(self._noted))).all():
+            noted = self._noted[0] if len(self._noted) == 1 else self.xp.stack(self._noted)
+            if not np.isfinite(to_host(noted)).all():
                 self._check_values()
             self._is_finite = True
 
     def _to_device(self, a: np.ndarray) -> Any:
-        return self.xp.asarray(plain(a), device=self.device)
+        return to_device(self.xp, a, self.device)
 
     def _blocks(self) -> Iterator[tuple[int, Any]]:
         """Give the blocks as they are stored, each after the number of its first row."""

@@ -12,7 +12,7 @@ from array_api_compat import device
 from labelfold.rows._block_sums import unshift
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, Term, Together
-from labelfold.rows.adapters._device_copies import plain, to_host
+from labelfold.rows.adapters._device_copies import to_device, to_host
 from labelfold.rows.adapters._device_sums import (
     by_runs,
     has_float64,
@@ -138,7 +138,7 @@ class DeviceBlock(Block):
     def _like(self, M: Any, dtype: Any = None) -> Any:
         dtype = self._stored.dtype if dtype is None else dtype
         if isinstance(M, np.ndarray):
-            return self.xp.asarray(plain(M), dtype=dtype, device=device(self._stored))
+            return to_device(self.xp, M, device(self._stored), dtype)
         return self.xp.astype(M, dtype, copy=False)
 
     def __matmul__(self, M: Any) -> Any:
@@ -212,7 +212,7 @@ class DeviceBlock(Block):
             return False
         from labelfold.rows.loops import _triton_loops as loops
 
-        return loops.reads_once(self.shape[1], M.shape[1])
+        return loops.reads_once(self._stored, M.shape[1])
 
     def _product(self, M: Any) -> Any:
         """Return the stored rows times M."""
@@ -348,7 +348,7 @@ class DeviceMatrix:
         return DeviceMatrix(self.xp, self.A.T)
 
     def __matmul__(self, B: np.ndarray) -> np.ndarray:
-        return to_host(self.A @ self.xp.asarray(plain(B), dtype=self.A.dtype, device=device(self.A)))
+        return to_host(self.A @ to_device(self.xp, B, device(self.A), self.A.dtype))
 
 
 def outer_spectrum(Z: Any) -> tuple[np.ndarray, Any]:

@@ -1,7 +1,12 @@
-"""Copies of array-API arrays (torch, CuPy, ...) to the host."""
+"""Copies of array-API arrays (torch, CuPy, ...) to the host, and from it.
+
+Those of a GPU go through page-locked memory, which torch keeps for the next copy: the device reads and writes it
+directly, and a new array of the host has pages that the system must provide first.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +16,61 @@ from labelfold.rows import _threads as threads
 
 # Bytes that are copied from a GPU at a time, and the most threads that do so.
 _PIECE, _COPIERS = 8 << 20, 8
+# Bytes below which a copy from a GPU without page-locked memory takes less time; bytes above which one to it does not
+# use this memory, which stays allocated.
+_FEW, _MANY = 64 << 10, 64 << 20
+# Arrays that are copied together begin at multiples of so many numbers: where the device reads several at once.
+_APART = 64
 
 
 def plain(a: np.ndarray) -> np.ndarray:
     """Return an array that torch accepts without a warning: contiguous and writable, although it is not modified."""
     return np.require(a, requirements=["C", "W"])
+
+
+def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
+    """Return a NumPy array on a device, perhaps in another dtype of the library."""
+    if not _is_gpu(device) or a.nbytes > _MANY:
+        return xp.asarray(plain(a), dtype=dtype, device=device)
+    held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
+    _fill(held.numpy(), a)
+    return held.to(device, non_blocking=True)
+
+
+def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
+    """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
+    if len(arrays) < 2 or not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MANY:
+        kind = getattr(xp, dtype.name)
+        return [to_device(xp, a, device, kind) for a in arrays]
+    ends = np.cumsum([-(-a.size // _APART) * _APART for a in arrays]).tolist()
+    held = xp.empty(ends[-1], dtype=_torch_dtype(dtype), pin_memory=True)
+    flat = held.numpy()
+    places = [slice(end, end + a.size) for a, end in zip(arrays, [0, *ends], strict=False)]
+    for a, place in zip(arrays, places, strict=True):
+        _fill(flat[place].reshape(a.shape), a)
+    there = held.to(device, non_blocking=True)
+    return [there[place].reshape(a.shape) for a, place in zip(arrays, places, strict=True)]
+
+
+def _fill(out: np.ndarray, a: np.ndarray) -> None:
+    """Write an array to another of its shape, perhaps of another dtype: a large one in threads."""
+    out, a = np.atleast_1d(out), np.atleast_1d(a)
+
+    def copy(piece: slice, _: Any) -> None:
+        np.copyto(out[piece], a[piece], casting="unsafe")
+
+    threads.run(copy, threads.shares(len(a), a.size))
+
+
+def _is_gpu(device: Any) -> bool:
+    """Return whether a device is a GPU of torch."""
+    return getattr(device, "type", "") == "cuda"
+
+
+def _torch_dtype(dtype: np.dtype) -> Any:
+    import torch
+
+    return torch.from_numpy(np.empty(0, dtype=dtype)).dtype
 
 
 def to_host(x: Any) -> np.ndarray:
@@ -24,7 +79,9 @@ def to_host(x: Any) -> np.ndarray:
         return np.asarray(x)
     if is_torch_array(x):
         x = x.detach()
-        return _copied(x) if x.device.type == "cuda" and x.nbytes > 2 * _PIECE else x.cpu().numpy()
+        if x.device.type != "cuda" or x.nbytes < _FEW:
+            return x.cpu().numpy()
+        return _copied(x) if x.nbytes > 2 * _PIECE else _copied_at_once(x)
     if is_cupy_array(x):
         return x.get()
     namespace = array_namespace(x)
@@ -33,11 +90,20 @@ def to_host(x: Any) -> np.ndarray:
     return np.from_dlpack(x)
 
 
+def _copied_at_once(x: Any) -> np.ndarray:
+    """Return a tensor on a GPU as a NumPy array in page-locked memory, which torch takes back with the array."""
+    import torch
+
+    held = torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
+    held.copy_(x, non_blocking=True)
+    torch.cuda.current_stream(x.device).synchronize()
+    return held.numpy()
+
+
 def _copied(x: Any) -> np.ndarray:
     """Return a large tensor on a GPU as NumPy.
 
-    It goes through page-locked memory, in pieces and in threads: the system spends most of the time on the pages of
-    the new array.
+    It is copied in pieces and in threads: the system spends most of the time on the pages of the new array.
     """
     import torch
 

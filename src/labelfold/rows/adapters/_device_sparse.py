@@ -11,7 +11,7 @@ from scipy import sparse
 
 from labelfold.rows._sums import ArrayTerm, Term
 from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceTriangle
-from labelfold.rows.adapters._device_copies import plain, to_host
+from labelfold.rows.adapters._device_copies import to_device, to_host
 from labelfold.rows.adapters._device_sums import wide
 from labelfold.rows.loops import on_gpu
 
@@ -104,7 +104,7 @@ class SparsePart:
     def taken(self, index: np.ndarray) -> tuple[Any, Any, Any]:
         """Return the values, columns and ends of some rows."""
         xp = self.xp
-        chosen = xp.asarray(plain(np.asarray(index, dtype=np.int64)), device=self.device)
+        chosen = to_device(xp, np.asarray(index, dtype=np.int64), self.device)
         begin = xp.take(self.ends, chosen)
         lengths = xp.take(self.ends, chosen + 1) - begin
         ends = xp.concat([xp.zeros_like(lengths[:1]), xp.cumulative_sum(lengths, dtype=lengths.dtype)])

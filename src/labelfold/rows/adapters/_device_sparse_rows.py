@@ -65,9 +65,9 @@ class DeviceSparseRows(DeviceRows):
         self._flipped.clear()
         super()._take_less()
 
-    def _shared(self, value: np.ndarray) -> Any:
+    def _turned(self, a: Any) -> Any:
         # In row order: an entry takes a row of M.
-        return self._to_device(value)
+        return a
 
     def note(self, H: Any) -> None:
         """Take note of the sum of all values, in the first pass: it is finite only where they are."""

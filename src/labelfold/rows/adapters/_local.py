@@ -40,9 +40,9 @@ class LocalRows(Rows):
         """Return the number of blocks that may be processed at the same time."""
         return threads.n_threads()
 
-    def share(self, value: Any) -> Any:
-        """Return a value that every block needs, in the form that blocks need."""
-        return match_dtype(value, self.dtype)
+    def share(self, values: tuple) -> tuple:
+        """Return values that every block needs, in the form that blocks need."""
+        return tuple(match_dtype(value, self.dtype) for value in values)
 
     def mapped(self) -> Mapped:
         """Return an empty container for row results."""
@@ -54,7 +54,7 @@ class LocalRows(Rows):
         """Make one pass over X: contiguous slabs in threads, merged in order."""
         self.n_passes += 1
         aligned = tuple(self.put(check_aligned(a, self.shape[0])) for a in aligned)
-        shared = tuple(self.share(value) for value in shared)
+        shared = self.share(shared)
         mapped = self.mapped()
 
         def run(slab: list[tuple[int, int]], stop: Event) -> Accumulator:
