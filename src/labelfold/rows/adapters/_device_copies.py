@@ -33,7 +33,7 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     if not _is_gpu(device) or a.nbytes > _MANY:
         return xp.asarray(plain(a), dtype=dtype, device=device)
     held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
-    _fill(held.numpy(), a)
+    np.copyto(held.numpy(), a, casting="unsafe")
     return held.to(device, non_blocking=True)
 
 
@@ -47,19 +47,9 @@ def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype
     flat = held.numpy()
     places = [slice(end, end + a.size) for a, end in zip(arrays, [0, *ends], strict=False)]
     for a, place in zip(arrays, places, strict=True):
-        _fill(flat[place].reshape(a.shape), a)
+        np.copyto(flat[place].reshape(a.shape), a, casting="unsafe")
     there = held.to(device, non_blocking=True)
     return [there[place].reshape(a.shape) for a, place in zip(arrays, places, strict=True)]
-
-
-def _fill(out: np.ndarray, a: np.ndarray) -> None:
-    """Write an array to another of its shape, perhaps of another dtype: a large one in threads."""
-    out, a = np.atleast_1d(out), np.atleast_1d(a)
-
-    def copy(piece: slice, _: Any) -> None:
-        np.copyto(out[piece], a[piece], casting="unsafe")
-
-    threads.run(copy, threads.shares(len(a), a.size))
 
 
 def _is_gpu(device: Any) -> bool:
