@@ -79,6 +79,10 @@ class LazyTasks:
         """Return the row results of a task alone: there are many chunks, and each has sums of its own."""
         return self.submit(parts_of, task)
 
+    def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
+        """Return parts as results of tasks, on workers; none are, since tasks have no workers."""
+        return {}
+
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
         """Return results that stay on the workers, and results that are fetched; a chunk is computed once for all."""
         both = list(dask.persist(*kept, *wanted))
@@ -182,17 +186,13 @@ class PlacedTasks(LazyTasks):
 
     def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
         """Return the parts of each group as futures with the given keys, on the workers of the groups."""
-
-        def start() -> dict[tuple, Any]:
-            return {
-                future.key: future
-                for part, own, group in zip(parts, keys, groups, strict=True)
-                for future in self.client.map(
-                    part_of, [part] * len(own), range(len(own)), key=own, **_at(group.worker)
-                )
-            }
-
-        return self.together(start)
+        return {
+            future.key: future
+            for part, own, group in zip(parts, keys, groups, strict=True)
+            for future in self.client.map(
+                part_of, [part] * len(own), range(len(own)), key=own, **_at(group.worker)
+            )
+        }
 
     def refresh_workers(self) -> None:
         """Ask which workers there are."""
@@ -296,10 +296,15 @@ class Step:
 
 
 class Kept:
-    """A row-aligned array on the workers: for each group a list of parts, one for each chunk."""
+    """A row-aligned array on the workers: for each group a list of parts, one for each chunk.
 
-    def __init__(self, owner: Callable[[], Any], parts: list, step: Step) -> None:
-        self.owner, self.parts, self.step = owner, parts, step
+    ``chunks`` holds the parts as futures, by their keys in a Dask array, if they have been cut.
+    """
+
+    def __init__(
+        self, owner: Callable[[], Any], parts: list, step: Step, chunks: dict[tuple, Any] | None = None
+    ) -> None:
+        self.owner, self.parts, self.step, self.chunks = owner, parts, step, chunks or {}
 
     def copy(self, tasks: LazyTasks) -> None:
         """Copy each part to a second worker, if there is one, so that one of the two may be lost."""
