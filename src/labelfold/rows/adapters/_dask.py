@@ -8,11 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 from weakref import ref
 
-import dask
 import dask.array as da
 import numpy as np
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows._protocol import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_tasks import (
@@ -20,7 +17,6 @@ from labelfold.rows.adapters._dask_tasks import (
     Work,
     make_group,
     merge_reports,
-    part_of,
     parts_of,
     pick_group,
     repeat,
@@ -39,6 +35,7 @@ from labelfold.rows.adapters._dask_workers import (
     Step,
     steadily,
     tasks_for,
+    to_be_cut,
 )
 from labelfold.rows.adapters._local import (
     KNOWN_FINITE,
@@ -217,17 +214,6 @@ class DaskRows(Rows):
         """
         return self._tasks.split(parts, self._keys(ndim), self._groups)
 
-    def _lazily_cut(self, parts: Sequence[Any], ndim: int) -> HighLevelGraph:
-        """Return a graph with a task for each chunk."""
-        parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in parts]
-        keys = self._keys(ndim)
-        tasks = {
-            key: (part_of, part.key, j)
-            for part, own in zip(parts, keys, strict=True)
-            for j, key in enumerate(own)
-        }
-        return HighLevelGraph.from_collections(keys[0][0][0], tasks, dependencies=parts)
-
     def _keys(self, ndim: int) -> list[list[tuple]]:
         """Return the keys of a new Dask array for the chunks of each group."""
         name, zeros = f"labelfold-{uuid.uuid4().hex}", (0,) * (ndim - 1)
@@ -238,12 +224,10 @@ class DaskRows(Rows):
         if report.about is None:
             return None
         shape, dtype = report.about
-        ndim, graph = 1 + len(shape), kept.chunks
-        if (
-            graph and len(next(iter(graph))) != 1 + ndim
-        ):  # they were expected to have another number of dimensions
-            graph = self._tasks.together(lambda: self._cut(kept.parts, ndim))
-        graph = graph or self._lazily_cut(kept.parts, ndim)
+        ndim = 1 + len(shape)
+        if kept.chunks and len(next(iter(kept.chunks))) != 1 + ndim:  # another ndim was expected
+            kept.chunks = self._tasks.together(lambda: self._cut(kept.parts, ndim))
+        graph = kept.chunks or to_be_cut(kept.parts, self._keys(ndim))
         name = next(iter(graph))[0]
         chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
         made = da.Array(graph, name, chunks, dtype=dtype)

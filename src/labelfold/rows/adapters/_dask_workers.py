@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import dask
 import numpy as np
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows.adapters._dask_tasks import Pickled, Shared, part_of, parts_of, same
 
@@ -215,6 +216,17 @@ class PlacedTasks(LazyTasks):
             groups[g] = Group(groups[g].members, worker)
             for i in groups[g].members:
                 self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+
+
+def to_be_cut(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
+    """Return a graph with a task for each part of each group, with the given keys."""
+    groups = [part if isinstance(part, Delayed) else dask.delayed(part) for part in parts]
+    tasks = {
+        key: (part_of, group.key, j)
+        for group, own in zip(groups, keys, strict=True)
+        for j, key in enumerate(own)
+    }
+    return HighLevelGraph.from_collections(keys[0][0][0], tasks, dependencies=groups)
 
 
 def _at(worker: str | None) -> dict[str, Any]:
