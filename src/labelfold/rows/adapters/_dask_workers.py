@@ -118,13 +118,14 @@ class PlacedTasks(LazyTasks):
 
     def __init__(self, chunks: Sequence[Any], client: Any = None, sources: Sequence[Any] = ()) -> None:
         super().__init__(chunks, client, sources)
-        self.threads: dict[str, int] = client.nthreads()
+        self.threads: dict[str, int] = {}
         self._sent: list = []
         self._last: list = []
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
         """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
-        distributed_wait(self.chunks)
+        if any(chunk.status != "finished" for chunk in self.chunks):
+            distributed_wait(self.chunks)
         places = self.client.who_has(self.chunks)
         copies = [places.get(chunk.key) or ("",) for chunk in self.chunks]
         held: dict[str, list[int]] = defaultdict(list)
@@ -135,6 +136,7 @@ class PlacedTasks(LazyTasks):
             held[worker].append(i)
             load[worker] += sizes[i]
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        self.threads = {name: about["nthreads"] for name, about in workers.items()}
         groups = []
         for worker, members in held.items():
             members.sort()
