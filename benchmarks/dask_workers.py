@@ -10,6 +10,8 @@ there are workers. Runs are taken in turn, and the fastest counts.
 "1/2" is the time of one worker over that of two, "2/np" the time of two workers over that of NumPy, for the fit and
 for its median pass. Bytes are those that the scheduler sends and receives during the fit on two workers; the client
 talks through the scheduler, so they are all bytes but those between workers.
+One worker leaves a core to other programs, and two do not: a run says what share of the cores these took, and counts
+only if it is a few percent. A program that takes one of two cores makes two workers as slow as one.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import distributed
 import numpy as np
+import psutil
 from distributed.comm import tcp
 
 from _common import pinned
@@ -226,6 +229,7 @@ def measured(
                     job.run(warm, models)  # imports, and compiled loops
         models_of: dict[str, dict] = {name: {} for name in places}
         for job in chosen:
+            begun = spent()
             for _ in range(repeat):
                 for name, (client, own, threads) in places.items():
                     with pinned(threads), nullcontext() if client is None else client.as_current():
@@ -233,9 +237,21 @@ def measured(
                         run = timed(job, own, models_of[name], counts)
                     best = runs.get((job.name, name), run)
                     runs[job.name, name] = min(best, run, key=lambda one: one.total)
+            seconds, all_cores, own_cores = np.subtract(spent(), begun)
+            share = max(0.0, all_cores - own_cores) / seconds / (psutil.cpu_count() or 1)
             for name in places:
                 say(job.name, name, runs)
+            print(f"other programs took {share:.0%} of the cores meanwhile", file=sys.stderr, flush=True)
     return runs
+
+
+def spent() -> tuple[float, float, float]:
+    """Return the time, the seconds that the cores have been busy, and those for this process and its children."""
+    cores, this = psutil.cpu_times(), psutil.Process()
+    idle = cores.idle + getattr(cores, "iowait", 0.0)
+    guests = getattr(cores, "guest", 0.0) + getattr(cores, "guest_nice", 0.0)  # part of user and nice
+    own = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    return time.perf_counter(), sum(cores) - idle - guests, sum(one.user + one.system for one in own)
 
 
 def say(job: str, where: str, runs: dict[tuple[str, str], Run]) -> None:

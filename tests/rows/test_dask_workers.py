@@ -20,6 +20,7 @@ from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
 from labelfold.rows.adapters._dask import _KEPT, DaskRows  # noqa: E402
 from labelfold.rows.adapters._local import all_finite  # noqa: E402
+from labelfold.rows.adapters._memory import dense_block_rows  # noqa: E402
 
 QUIET = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
 
@@ -94,6 +95,22 @@ def test_results_are_on_the_workers_of_their_rows(client):
     for i in range(12):
         assert places[(Z.name, i, 0)] == places[(X.name, i, 0)]
     assert as_rows(Z).resident
+
+
+@pytest.mark.parametrize(("name", "messages"), [("product", 1), ("norms", 2)])
+def test_row_results_are_cut_by_tasks_that_travel_with_the_pass(name, messages, client, monkeypatch):
+    """A second message waits for the first results; it is needed only for results of one dimension."""
+    sent, together = [], _dask_workers.PlacedTasks.together
+    monkeypatch.setattr(
+        _dask_workers.PlacedTasks, "together", lambda self, start: sent.append(1) or together(self, start)
+    )
+    X = persisted(client)
+    rows, M = as_rows(X), np.arange(12.0).reshape(6, 2)
+    found = rows @ M if name == "product" else rows.squared_norms()
+    assert len(sent) == messages
+    assert set(distributed.futures_of(found)) == set(found.dask.values())
+    own = X.compute()
+    np.testing.assert_allclose(found.compute(), own @ M if name == "product" else (own**2).sum(axis=1))
 
 
 def test_copies_of_chunks_are_used_evenly(client):
@@ -171,6 +188,20 @@ def test_only_rows_that_are_taken_are_checked(client):
         rows.take(np.array([1, 207]))
     with pytest.raises(ValueError, match="X contains NaN at row 207, column 1 "):
         rows.mean()
+
+
+def test_values_are_checked_block_by_block(client):
+    """The row is counted over all blocks of a chunk, and over all chunks."""
+    wide = da.zeros((12_000, 200), chunks=(6_000, 200)).map_blocks(spoilt_late, dtype=float)
+    assert dense_block_rows(200 * 8) < 5_000
+    with pytest.raises(ValueError, match="X contains NaN at row 11000, column 1 "):
+        as_rows(client.persist(wide)).mean()
+
+
+def spoilt_late(part, block_info=None):
+    part = part.copy()
+    part[5_000, 1] = np.nan if block_info[0]["chunk-location"][0] == 1 else 0
+    return part
 
 
 def spoilt(part, block_info=None):

@@ -13,6 +13,7 @@ from scipy import sparse
 from containers import params
 from labelfold import LDA
 from labelfold.rows import Weighted, as_rows
+from labelfold.rows.adapters._local import all_finite
 
 X = np.arange(40.0).reshape(10, 4) + 1
 
@@ -119,6 +120,18 @@ def test_values_that_are_not_finite_among_taken_rows(container, rng, many_blocks
     bad[37, 2] = np.nan
     given = container.make(bad)
     refused(lambda: as_rows(given).take(np.array([50, 37, 2])), "NaN at row 37, column 2")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 2.0], ids=["nan", "inf", "minus-inf", "finite"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.longdouble])
+@pytest.mark.parametrize("share", [0.0, 0.9], ids=["small", "large"])
+@pytest.mark.parametrize("order", ["C", "F", "strided"])
+def test_values_of_every_dtype_and_order_are_checked(value, dtype, share, order):
+    """Large ones have no finite sum, and no finite sum of squares."""
+    some = np.full((40, 8), 1 + share * np.finfo(dtype).max, dtype=dtype)
+    some = some[::2, ::2] if order == "strided" else np.asarray(some, order=order)
+    some[7, 2] = value
+    assert all_finite(some) == (value == 2)
 
 
 def test_large_finite_values_are_no_infinity(container):

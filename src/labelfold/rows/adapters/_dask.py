@@ -8,11 +8,8 @@ from functools import cached_property, partial
 from typing import Any
 from weakref import ref
 
-import dask
 import dask.array as da
 import numpy as np
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows._protocol import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_tasks import (
@@ -20,7 +17,6 @@ from labelfold.rows.adapters._dask_tasks import (
     Work,
     make_group,
     merge_reports,
-    part_of,
     parts_of,
     pick_group,
     repeat,
@@ -39,6 +35,7 @@ from labelfold.rows.adapters._dask_workers import (
     Step,
     steadily,
     tasks_for,
+    to_be_cut,
 )
 from labelfold.rows.adapters._local import (
     KNOWN_FINITE,
@@ -102,14 +99,23 @@ class DaskRows(Rows):
                 run_group, g, sent, rows._held(g), rows._spans(g), *columns
             )
 
-        kept, report = self._computed(begin, aligned, only_sums)
+        # Row state needs no chunks.
+        kept, report = self._computed(begin, aligned, only_sums, None if only_sums or chained else 2)
         self._checked = True
-        return self._assemble(kept, report, split=not chained), report.sums.finish()
+        return self._assemble(kept, report), report.sums.finish()
 
     def _computed(
-        self, begin: Callable[[DaskRows], Make], aligned: tuple, only_sums: bool = False
+        self,
+        begin: Callable[[DaskRows], Make],
+        aligned: tuple,
+        only_sums: bool = False,
+        ndim: int | None = None,
     ) -> tuple[Kept, Report]:
-        """Run a task for each group; the row results stay on their workers, the sums are merged."""
+        """Run a task for each group; the row results stay on their workers, the sums are merged.
+
+        ``ndim`` is the number of dimensions that row results probably have, if they are for the user: then they are
+        cut into chunks as soon as they are computed.
+        """
         for a in aligned:
             check_aligned(a, self.shape[0])
 
@@ -118,21 +124,21 @@ class DaskRows(Rows):
             columns = [self._column(a) for a in aligned]
             make = begin(self)
 
-            def start() -> tuple[list, list]:
+            def start() -> tuple[list, list, dict]:
                 runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
-                # Without row results the whole result is fetched, which saves a task.
-                if not only_sums:
-                    return runs, self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
-                return [], self._tree(runs)
+                if only_sums:  # the whole result is fetched, which saves a task
+                    return [], self._tree(runs), {}
+                reports = self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
+                return runs, reports, {} if ndim is None else self._cut(runs, ndim)
 
             # Arrays of this process are sent with the tasks and may be large: such tasks are submitted one by one.
             small = all(isinstance(source, Step) for _, source in columns)
-            runs, reports = self._tasks.together(start) if small else start()
+            runs, reports, chunks = self._tasks.together(start) if small else start()
             kept = [self._tasks.kept(task) for task in runs]
             self._tasks.refresh_workers()  # while the tasks run
             parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
-            return Kept(ref(self), parts, step), merge_reports(found)
+            return Kept(ref(self), parts, step, chunks), merge_reports(found)
 
         states = [kept for a in aligned if (kept := self._kept(a)) is not None]
         kept, report = steadily(run, self._tasks, self._groups, states)
@@ -201,29 +207,28 @@ class DaskRows(Rows):
         adopted.copy(self._tasks)
         return adopted
 
-    def _assemble(self, kept: Kept, report: Report, split: bool = False) -> Any:
-        """Return results of tasks as a Dask array with the chunks of the rows.
+    def _cut(self, parts: Sequence[Any], ndim: int) -> dict[tuple, Any]:
+        """Return each chunk of row results as the result of a task, on the worker that has it, if rows have workers.
 
-        With ``split`` each chunk becomes the result of a task at once, on the worker that has it, if the rows are in
-        the workers' memory: a persisted array. Dask would run such tasks on any worker, and copy all parts of a group
-        there. Row state needs no chunks.
+        Dask would run such tasks on any worker, and copy all parts of a group there.
         """
+        return self._tasks.split(parts, self._keys(ndim), self._groups)
+
+    def _keys(self, ndim: int) -> list[list[tuple]]:
+        """Return the keys of a new Dask array for the chunks of each group."""
+        name, zeros = f"labelfold-{uuid.uuid4().hex}", (0,) * (ndim - 1)
+        return [[(name, i, *zeros) for i in group.members] for group in self._groups]
+
+    def _assemble(self, kept: Kept, report: Report) -> Any:
+        """Return results of tasks as a Dask array with the chunks of the rows; a persisted one, if they are cut."""
         if report.about is None:
             return None
-        (shape, dtype), name = report.about, f"labelfold-{uuid.uuid4().hex}"
-        zeros = (0,) * len(shape)
-        keys = [[(name, i, *zeros) for i in group.members] for group in self._groups]
-        graph: Any
-        if split and isinstance(self._tasks, PlacedTasks):
-            graph = self._tasks.split(kept.parts, keys, self._groups)
-        else:
-            parts = [part if isinstance(part, Delayed) else dask.delayed(part) for part in kept.parts]
-            tasks = {
-                key: (part_of, part.key, j)
-                for part, own in zip(parts, keys, strict=True)
-                for j, key in enumerate(own)
-            }
-            graph = HighLevelGraph.from_collections(name, tasks, dependencies=parts)
+        shape, dtype = report.about
+        ndim = 1 + len(shape)
+        if kept.chunks and len(next(iter(kept.chunks))) != 1 + ndim:  # another ndim was expected
+            kept.chunks = self._tasks.together(lambda: self._cut(kept.parts, ndim))
+        graph = kept.chunks or to_be_cut(kept.parts, self._keys(ndim))
+        name = next(iter(graph))[0]
         chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
         made = da.Array(graph, name, chunks, dtype=dtype)
         made.__dict__[_KEPT] = kept
@@ -246,11 +251,11 @@ class DaskRows(Rows):
         """Return k equal columns, created on the workers."""
         return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
 
-    def _mapped(self, functions: Sequence[Callable], *aligned: Any, split: bool = False) -> Any:
+    def _mapped(self, functions: Sequence[Callable], *aligned: Any, ndim: int | None = None) -> Any:
         def begin(rows: DaskRows) -> Make:
             return lambda g, columns: rows._submit(make_group, g, functions[g], rows._spans(g), *columns)
 
-        return self._assemble(*self._computed(begin, aligned), split)
+        return self._assemble(*self._computed(begin, aligned, ndim=ndim))
 
     def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
@@ -271,7 +276,7 @@ class DaskRows(Rows):
             partial(replaced, f=f, index=index[here], values=None if values is None else values[here])
             for here in self._shares(index)
         ]
-        found = self._mapped(own, h, split=True)
+        found = self._mapped(own, h, ndim=h.ndim)
         del found.__dict__[_KEPT]  # it would keep the row state that it was made of
         return found
 

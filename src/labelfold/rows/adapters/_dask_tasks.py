@@ -15,7 +15,7 @@ import numpy as np
 from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import RowFunction
 from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import all_finite, limit, merge, slabs
+from labelfold.rows.adapters._local import all_finite, check_finite, limit, merge, slabs
 from labelfold.rows.adapters._memory import memory_rows
 
 # Parameters of glibc's mallopt.
@@ -102,10 +102,13 @@ def _reuse_memory() -> None:
 
 
 def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator, bool]:
-    rows = memory_rows(chunk, first_row=start, checked=work.checked)
+    by_block = isinstance(chunk, np.ndarray) and not work.checked
+    rows = memory_rows(chunk, first_row=start, checked=work.checked or by_block)
     rows.dtype = work.dtype
     mapped, sums, finite = rows.mapped(), Accumulator(), True
     for a, b in slabs(limit(rows.cuts(), work.most_rows), 1)[0]:
+        if by_block:
+            check_finite(chunk[a:b], start + a)  # the block is in the cache afterwards
         result, partial = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
         mapped.store(a, b, result)
         sums.add(partial)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import dask
 import numpy as np
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows.adapters._dask_tasks import Pickled, Shared, part_of, parts_of, same
 
@@ -79,6 +80,10 @@ class LazyTasks:
         """Return the row results of a task alone: there are many chunks, and each has sums of its own."""
         return self.submit(parts_of, task)
 
+    def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
+        """Return parts as results of tasks, on workers; none are, since tasks have no workers."""
+        return {}
+
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
         """Return results that stay on the workers, and results that are fetched; a chunk is computed once for all."""
         both = list(dask.persist(*kept, *wanted))
@@ -113,13 +118,14 @@ class PlacedTasks(LazyTasks):
 
     def __init__(self, chunks: Sequence[Any], client: Any = None, sources: Sequence[Any] = ()) -> None:
         super().__init__(chunks, client, sources)
-        self.threads: dict[str, int] = client.nthreads()
+        self.threads: dict[str, int] = {}
         self._sent: list = []
         self._last: list = []
 
     def groups(self, sizes: np.ndarray, row_bytes: float) -> list[Group]:
         """Return as many groups for each worker as it has threads; more, if its memory needs smaller ones."""
-        distributed_wait(self.chunks)
+        if any(chunk.status != "finished" for chunk in self.chunks):
+            distributed_wait(self.chunks)
         places = self.client.who_has(self.chunks)
         copies = [places.get(chunk.key) or ("",) for chunk in self.chunks]
         held: dict[str, list[int]] = defaultdict(list)
@@ -130,6 +136,7 @@ class PlacedTasks(LazyTasks):
             held[worker].append(i)
             load[worker] += sizes[i]
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        self.threads = {name: about["nthreads"] for name, about in workers.items()}
         groups = []
         for worker, members in held.items():
             members.sort()
@@ -182,17 +189,13 @@ class PlacedTasks(LazyTasks):
 
     def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
         """Return the parts of each group as futures with the given keys, on the workers of the groups."""
-
-        def start() -> dict[tuple, Any]:
-            return {
-                future.key: future
-                for part, own, group in zip(parts, keys, groups, strict=True)
-                for future in self.client.map(
-                    part_of, [part] * len(own), range(len(own)), key=own, **_at(group.worker)
-                )
-            }
-
-        return self.together(start)
+        return {
+            future.key: future
+            for part, own, group in zip(parts, keys, groups, strict=True)
+            for future in self.client.map(
+                part_of, [part] * len(own), range(len(own)), key=own, **_at(group.worker)
+            )
+        }
 
     def refresh_workers(self) -> None:
         """Ask which workers there are."""
@@ -215,6 +218,17 @@ class PlacedTasks(LazyTasks):
             groups[g] = Group(groups[g].members, worker)
             for i in groups[g].members:
                 self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+
+
+def to_be_cut(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
+    """Return a graph with a task for each part of each group, with the given keys."""
+    groups = [part if isinstance(part, Delayed) else dask.delayed(part) for part in parts]
+    tasks = {
+        key: (part_of, group.key, j)
+        for group, own in zip(groups, keys, strict=True)
+        for j, key in enumerate(own)
+    }
+    return HighLevelGraph.from_collections(keys[0][0][0], tasks, dependencies=groups)
 
 
 def _at(worker: str | None) -> dict[str, Any]:
@@ -296,10 +310,15 @@ class Step:
 
 
 class Kept:
-    """A row-aligned array on the workers: for each group a list of parts, one for each chunk."""
+    """A row-aligned array on the workers: for each group a list of parts, one for each chunk.
 
-    def __init__(self, owner: Callable[[], Any], parts: list, step: Step) -> None:
-        self.owner, self.parts, self.step = owner, parts, step
+    ``chunks`` holds the parts as futures, by their keys in a Dask array, if they have been cut.
+    """
+
+    def __init__(
+        self, owner: Callable[[], Any], parts: list, step: Step, chunks: dict[tuple, Any] | None = None
+    ) -> None:
+        self.owner, self.parts, self.step, self.chunks = owner, parts, step, chunks or {}
 
     def copy(self, tasks: LazyTasks) -> None:
         """Copy each part to a second worker, if there is one, so that one of the two may be lost."""

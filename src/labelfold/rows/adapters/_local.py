@@ -192,8 +192,11 @@ def all_finite(values: Any) -> bool:
         return bool(np.isfinite(values).all())  # those of a Dask array are looked at by the workers
 
     def finite(piece: slice) -> bool:
-        own = values[piece]  # a finite sum, which is faster to compute, has finite terms
-        return bool(np.isfinite(own.sum()) or np.isfinite(own).all())
+        # A finite sum has finite terms. It is faster to compute, and a sum of squares by BLAS is the fastest.
+        own = values[piece]
+        flat = own.reshape(-1) if own.flags.c_contiguous and own.dtype.char in "fd" else None
+        total = own.sum() if flat is None else flat @ flat
+        return bool(np.isfinite(total) or np.isfinite(own).all())
 
     with np.errstate(over="ignore", invalid="ignore"):
         return all(threads.each_piece(finite, len(values)))
