@@ -121,9 +121,9 @@ def test_a_path_in_fit_and_in_transform(name, data, tmp_path):
         assert model.transform(written(X, y, tmp_path / "new.svm")).shape[0] == N
 
 
-@pytest.mark.parametrize("d, index_bytes", [(D, 2), (70_000, 4)])
+@pytest.mark.parametrize(("d", "index_bytes"), [(D, 2), (70_000, 4)])
 @pytest.mark.parametrize(
-    "numbers, value_bytes",
+    ("numbers", "value_bytes"),
     [([1.0, 255.0], 1), ([-1.0, 0.5], 4), ([1.0, 256.0], 4), ([0.1, 1e300], 8)],
     ids=["counts", "halves", "large counts", "decimals"],
 )

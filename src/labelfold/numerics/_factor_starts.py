@@ -249,9 +249,7 @@ def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> SVD:
         warnings.filterwarnings(
             "ignore", message="n_components=.* is more than the rank", category=UserWarning
         )
-        return randomized_svd(
-            rows, k, tol=_TOL, max_iter=_MAX_ITER, random_state=random_state, power=power
-        )
+        return randomized_svd(rows, k, tol=_TOL, max_iter=_MAX_ITER, random_state=random_state, power=power)
 
 
 def _times(X: Block, U: Any, M: Any) -> Any:

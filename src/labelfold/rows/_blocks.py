@@ -36,6 +36,7 @@ from scipy import sparse
 
 from labelfold.rows._block_sums import (
     CSRGram,
+    CSRNormal,
     CSRTransposed,
     DenseGram,
     DenseTransposed,
@@ -248,6 +249,11 @@ class CSRBlock(Block):
         if H.ndim == 1:
             return Finished(self.t(H[:, None]), only_column)
         return CSRTransposed(self, H)
+
+    def normal(self, M: np.ndarray) -> Term:
+        """Return X'X M."""
+        M = np.asarray(M, dtype=self.dtype)
+        return CSRNormal(self, M) if CSRNormal.pays(self, M) else super().normal(M)
 
     def gram(self) -> Term:
         """Return X'X."""

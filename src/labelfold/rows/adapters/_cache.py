@@ -125,7 +125,7 @@ def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
     for kind in kinds:
         if np.dtype(kind).itemsize < values.itemsize:
             with np.errstate(invalid="ignore", over="ignore"):
-                found = values.astype(kind)
+                found: np.ndarray = values.astype(kind)
             if (found == values).all():
                 return found
     return values
