@@ -288,19 +288,23 @@ class FileCSRRows(StreamedRows):
 
     def _stored(self, i: int, space: _Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
-        parts = [((n + 1,), np.dtype(np.int32)), *(((size,), kind) for kind in self.kinds[i])]
+        int32 = np.dtype(np.int32)
+        index_kind, value_kind = self.kinds[i]
         found = []
-        for number, (shape, kind) in enumerate(parts):
-            part, memory = space.array(f"{number} {kind}", shape, kind)
+        for name, length, kind in (
+            ("indptr", n + 1, int32),
+            ("indices", size, index_kind),
+            ("data", size, value_kind),
+        ):
+            part, memory = space.array(f"{name} {kind}", (length,), kind)
             at += fill(self.file, memory, at)
             found.append(part)
-        indptr, stored, data = found
-        indices, _ = space.array("indices", (size,), np.dtype(np.int32))
-        np.subtract(stored, self.first_column, out=indices, dtype=np.int32)
-        if data.dtype != self.dtype:
-            narrow, (data, _) = data, space.array("data", (size,), self.dtype)
-            np.copyto(data, narrow)
-        return indptr, indices, data
+        found[1] -= self.first_column
+        for place, kind in ((1, int32), (2, self.dtype)):
+            if found[place].dtype != kind:
+                narrow, (found[place], _) = found[place], space.array(f"wide {place}", (size,), kind)
+                np.copyto(found[place], narrow)
+        return found[0], found[1], found[2]
 
 
 def block_rows(stride: int) -> int:
