@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.numerics._eigen import orthonormal
+from labelfold.numerics._factor_starts import svd_start
 from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Centered, as_rows
 
@@ -177,6 +178,23 @@ def test_one_pass_an_iteration_and_one_for_the_left_vectors(rng):
     found = randomized_svd(rows, 5)
     assert found.n_iter > 5
     assert found.n_passes == rows.n_passes == blocks.reads == found.n_iter + 1
+
+
+@pytest.mark.parametrize("smallest", [1e-1, 1e-11])
+def test_left_vectors_times_a_power_of_the_values(smallest, rng):
+    rows = as_rows(matrix(rng, 60, 20, np.logspace(0, np.log10(smallest), 20)))
+    plain, scaled = (randomized_svd(rows, 8, power=power) for power in (0.0, 0.5))
+    assert scaled.n_passes == plain.n_passes
+    np.testing.assert_allclose(scaled.U, plain.U * np.sqrt(plain.s), rtol=1e-9, atol=1e-12)
+
+
+def test_initial_factors_need_no_pass_beside_those_of_the_singular_vectors(rng):
+    X = rng.standard_normal((50, 20))
+    rows, alone = as_rows(X), as_rows(X)
+    start = svd_start(rows, 20, 0)
+    randomized_svd(alone, 20, tol=1e-4)
+    assert rows.n_passes == alone.n_passes
+    np.testing.assert_allclose(start.H @ start.B.T, X, atol=1e-12)
 
 
 def test_small_values_cost_at_most_five_passes_more(rng):

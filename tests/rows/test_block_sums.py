@@ -1,9 +1,13 @@
-"""A product that is added to an array in place: every layout and dtype."""
+"""Products that are added to an array in place, in every layout and dtype; X'X M of sparse rows."""
+
+import pickle
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from labelfold.rows._block_sums import add_product, less_outer
+from labelfold.rows import _block_sums, as_rows
+from labelfold.rows._block_sums import CSRNormal, add_product, less_outer
 
 LAYOUTS = {
     "C": np.ascontiguousarray,
@@ -32,3 +36,45 @@ def test_factors_of_more_digits_are_rounded_once(rng):
     expected = (A - left @ right).astype(np.float32)
     assert less_outer(A, left, right) is A
     np.testing.assert_allclose(A, expected, rtol=2 * np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("k", "one_loop"), [(5, False), (14, True), (15, True), (16, True), (60, True)])
+def test_normal_product_of_sparse_rows(k, one_loop, dtype, rng, monkeypatch):
+    """X'X M in one loop over the rows, where few columns are added to fill vectors."""
+    monkeypatch.setattr(_block_sums, "_SMALL_PRODUCT", 0)
+    X = sparse.random_array((500, 70), density=0.1, rng=rng, format="csr", dtype=dtype)
+    rows, M = as_rows(X), rng.standard_normal((70, k))
+    assert isinstance(rows.whole().normal(M), CSRNormal) == one_loop
+    dense = X.toarray().astype(np.float64)
+    expected = dense.T @ (dense @ M)
+    for threads in ("1", "2"):
+        monkeypatch.setenv("LABELFOLD_NUM_THREADS", threads)
+        found = rows.sum(_normal, shared=(M,))
+        assert found.dtype == np.float64
+        assert found.shape == (70, k)
+        np.testing.assert_allclose(found, expected, atol=100 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+def test_normal_product_of_many_columns_takes_two(rng, monkeypatch):
+    """Matrices that do not fit into a cache are read in two products, one after the other."""
+    monkeypatch.setattr(_block_sums, "_SMALL_PRODUCT", 0)
+    X = as_rows(sparse.random_array((50, 70), density=0.1, rng=rng, format="csr")).whole()
+    M = rng.standard_normal((70, 16))
+    assert isinstance(X.normal(M), CSRNormal)
+    monkeypatch.setattr(_block_sums, "_CACHED", 1000)
+    assert not isinstance(X.normal(M), CSRNormal)
+
+
+def test_normal_product_is_sent_without_the_matrix(rng):
+    """A worker of a cluster sends its total and not its copy of M."""
+    X = as_rows(sparse.random_array((50, 70), density=0.5, rng=rng, format="csr")).whole()
+    M = rng.standard_normal((70, 16))
+    total = CSRNormal(X, M).add(None)
+    sent = pickle.dumps(total)
+    assert len(sent) < 1.2 * M.nbytes
+    np.testing.assert_array_equal(pickle.loads(sent), total)
+
+
+def _normal(X, M):
+    return X.normal(M)

@@ -121,6 +121,36 @@ def test_a_path_in_fit_and_in_transform(name, data, tmp_path):
         assert model.transform(written(X, y, tmp_path / "new.svm")).shape[0] == N
 
 
+@pytest.mark.parametrize(("d", "index_bytes"), [(D, 2), (70_000, 4)])
+@pytest.mark.parametrize(
+    ("numbers", "value_bytes"),
+    [([1.0, 255.0], 1), ([-1.0, 0.5], 4), ([1.0, 256.0], 4), ([0.1, 1e300], 8)],
+    ids=["counts", "halves", "large counts", "decimals"],
+)
+def test_sparse_rows_are_stored_in_the_narrowest_type_that_is_exact(
+    d, index_bytes, numbers, value_bytes, tmp_path, small_blocks
+):
+    X = np.zeros((N, d))
+    X[:, 0], X[:, 3], X[::2, -1] = numbers[0], numbers[1], numbers[0]
+    rows = read_rows(written(X, np.repeat("a", N), tmp_path / "X.svmlight"))[0]
+    n_blocks, n_values = len(rows.starts) - 1, np.count_nonzero(X)
+    assert n_blocks > 2
+    size = os.fstat(rows.file.fileno()).st_size
+    assert size == 4 * (N + n_blocks) + (index_bytes + value_bytes) * n_values
+    assert rows.dtype == np.float64
+    np.testing.assert_array_equal(rows.take(np.arange(N)).whole().dense(), X)
+    np.testing.assert_array_equal(rows.get(rows @ np.eye(d, 4)), X[:, :4])
+
+
+def test_blocks_of_sparse_rows_in_several_types(tmp_path, small_blocks):
+    X = np.ones((N, D))
+    X[N // 2 :] = 0.1
+    X[3 * N // 4 :] = 0.5
+    rows = read_rows(written(X, np.repeat("a", N), tmp_path / "X.svmlight"))[0]
+    assert {kind for _, kind in rows.kinds} == {np.dtype(kind) for kind in ("u1", "f4", "f8")}
+    np.testing.assert_array_equal(rows.get(rows @ np.eye(D)), X)
+
+
 def test_numbers_keep_their_size(data, tmp_path, temporary):
     X, y = data
     for dtype in (np.float32, np.uint8):

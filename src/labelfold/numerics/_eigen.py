@@ -17,6 +17,9 @@ _MOST_BLOCKS = 4
 # of unit columns if its squared norm is below the second.
 _NOISE = 1e-14
 _DEPENDENT = 1e-12
+# The factor by which an orthonormal basis may magnify the square of round-off, in the mean over its vectors, before
+# columns are projected a second time.
+_MAGNIFIED = 2.0
 
 # The smallest attainable residual, in units of round-off.
 ROUND_OFF = 10
@@ -157,12 +160,16 @@ def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
     """Return an orthonormal basis of the part of Q that is orthogonal to the orthonormal V.
 
     It uses the eigenvectors of Q'Q, which needs only matrix products (Stathopoulos & Wu 2002). Directions that are
-    negligible beside the others, or round-off of Q, are dropped.
+    negligible beside the others, or round-off of Q, are dropped. Columns that are nearly dependent, or nearly in the
+    span of V, are projected twice, which is enough.
     """
     norms = np.linalg.norm(Q, axis=0)
-    for _ in range(2):  # twice is enough
+    for _ in range(2):
         Q = Q - V @ (V.T @ Q)
-        Q = Q @ whitening(Q.T @ Q, norms)
+        C = whitening(Q.T @ Q, norms)
+        Q = Q @ C
+        if np.square(norms[:, None] * C).sum() < _MAGNIFIED * C.shape[1]:
+            break
         norms = np.ones(Q.shape[1])
     return Q[:, : len(V) - V.shape[1]]
 

@@ -98,12 +98,11 @@ def _named_or_given(
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
     """Return H = U sqrt(s) and B = V sqrt(s), with zero columns beyond the rank of X."""
-    found = _svd(rows, k, random_state)
-    roots = np.zeros((len(found.s), k))
-    np.fill_diagonal(roots, np.sqrt(found.s))
-    return Start(
-        rows.map(_times, found.U, shared=(roots,)), found.Vt.T @ roots, len(found.s), roots.max(axis=0) ** 2
-    )
+    found = _svd(rows, k, random_state, power=0.5)
+    rank = len(found.s)
+    wide = np.eye(rank, k)
+    H = found.U if rank == k else rows.map(_times, found.U, shared=(wide,))
+    return Start(H, found.Vt.T @ (np.sqrt(found.s)[:, None] * wide), rank, np.pad(found.s, (0, k - rank)))
 
 
 def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
@@ -244,13 +243,13 @@ def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Sta
     return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
-def _svd(rows: Rows, k: int, random_state: Any) -> SVD:
+def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> SVD:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings(
             "ignore", message="n_components=.* is more than the rank", category=UserWarning
         )
-        return randomized_svd(rows, k, tol=_TOL, max_iter=_MAX_ITER, random_state=random_state)
+        return randomized_svd(rows, k, tol=_TOL, max_iter=_MAX_ITER, random_state=random_state, power=power)
 
 
 def _times(X: Block, U: Any, M: Any) -> Any:

@@ -25,7 +25,8 @@ class SVD(NamedTuple):
     Attributes
     ----------
     U : array of shape (n, k)
-        Left singular vectors, in the dtype of X, stored with the rows (``rows.get`` copies them to the host).
+        Left singular vectors, times s to the ``power`` asked for, in the dtype of X, stored with the rows
+        (``rows.get`` copies them to the host).
     s : ndarray of shape (k,)
         Singular values, descending.
     Vt : ndarray of shape (k, d)
@@ -58,6 +59,7 @@ def randomized_svd(
     max_iter: int = 100,
     tol: float = 1e-8,
     random_state: Any = 0,
+    power: float = 0.0,
 ) -> SVD:
     r"""Return the leading singular values and vectors of the rows.
 
@@ -80,6 +82,8 @@ def randomized_svd(
         The relative error of the singular values is then about the square of that.
     random_state : int, Generator or None
         Seed of the first block. It is drawn on the host, so that every container starts with the same block.
+    power : float
+        U is multiplied by s to this power, without a further pass.
 
     Returns
     -------
@@ -143,7 +147,7 @@ def randomized_svd(
             ConvergenceWarning,
         )
     s, V = s[:rank], signed(V[:, :rank])
-    U = _left_vectors(rows, s, V, eps)
+    U = _left_vectors(rows, s, V, eps, power)
     Vt = np.ascontiguousarray(V.T)
     return SVD(U, s, Vt, residual, n_iter, rows.n_passes - before, converged)
 
@@ -196,15 +200,17 @@ def _there_and_back(X: Block, M: Any) -> tuple[Any, Any]:
     return H.T @ H, X.t(H)
 
 
-def _left_vectors(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float) -> Any:
-    """Return U = X V / s with orthonormal columns, stored with the rows."""
-    U, G = rows.sweep(_scores, shared=(V / s,))
+def _left_vectors(rows: Rows, s: np.ndarray, V: np.ndarray, eps: float, power: float) -> Any:
+    """Return X V / s with orthonormal columns, times s to a power, stored with the rows."""
+    scale = s**power
+    U, G = rows.sweep(_scores, shared=(V / s * scale,))
+    G /= np.outer(scale, scale)
     if np.abs(G - np.eye(len(G))).max(initial=0.0) <= 1e4 * eps:
         return U
     # A small s magnifies round-off, so each column is made orthogonal to those of larger values, which stay
     # unchanged.
     R = linalg.cholesky(G)
-    return rows.map(_times, U, shared=(linalg.solve_triangular(R, np.eye(len(R))),))
+    return rows.map(_times, U, shared=(linalg.solve_triangular(R, np.diag(scale)) / scale[:, None],))
 
 
 def _scores(X: Block, M: Any) -> tuple[Any, Any]:

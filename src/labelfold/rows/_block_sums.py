@@ -12,6 +12,8 @@ from labelfold.rows._sums import Term
 
 # Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
+# Bytes of two matrices that are expected to stay in a cache that threads share.
+_CACHED = 16 << 20
 # Columns that LAPACK factors at a time.
 _PANEL = 64
 
@@ -79,6 +81,56 @@ class CSRTransposed(Term):
             total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
         return total
+
+
+class CSRNormal(Term):
+    """X'X M of sparse rows, in one loop over them and aligned copies of M and of the sum."""
+
+    def __init__(self, block: Any, M: np.ndarray) -> None:
+        self.block, self.M = block, M
+
+    @staticmethod
+    def pays(block: Any, M: np.ndarray) -> bool:
+        """Return whether the loop is faster than two products: few columns are added, and all stays in the cache."""
+        if M.ndim != 2 or is_small(block.n_values * M.shape[1]):
+            return False
+        from labelfold.rows.loops._sparse_products import aligned_width
+
+        d, k = M.shape
+        width = aligned_width(k, block.dtype)
+        return 3 * width <= 4 * k and 2 * d * width * block.dtype.itemsize <= _CACHED
+
+    def add(self, total: _Normal | None) -> _Normal:
+        """Add the block's sum."""
+        from labelfold.rows.loops._sparse_products import csr_normal
+
+        total = _Normal(self.M) if total is None else total
+        csr_normal(self.block.data, self.block.indices, self.block.indptr, total.M, total.out)
+        return total
+
+    @staticmethod
+    def merge(left: _Normal, right: _Normal) -> _Normal:
+        """Return the sum of two workers' totals, in float64."""
+        left.out = np.add(left.out, right.out, dtype=np.float64)
+        return left
+
+
+class _Normal:
+    """The total of `CSRNormal`, an array of k columns; the copy of M is not pickled with it."""
+
+    def __init__(self, M: np.ndarray) -> None:
+        from labelfold.rows.loops._sparse_products import aligned
+
+        self.k = M.shape[1]
+        self.M, self.out = (aligned(M.shape, M.dtype) for _ in range(2))
+        self.M[:, : self.k], self.M[:, self.k :] = M, 0
+        self.out.fill(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"k": self.k, "out": self.out}
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.out[:, : self.k], dtype=dtype)
 
 
 class CSRGram(Term):

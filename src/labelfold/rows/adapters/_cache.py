@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from scipy import sparse
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._memory import memory_rows
 from labelfold.rows.adapters._stream import FileCSRRows, FileRows
+
+# Types in which column indices and values of sparse rows are stored, where they hold them exactly.
+_NARROW_INDICES, _NARROW_VALUES = (np.uint16,), (np.uint8, np.float32)
 
 
 class Cache:
@@ -33,6 +37,7 @@ class Cache:
         self.starts = [0]
         self.offsets: list[int] = []
         self.sizes: list[int] = []
+        self.kinds: list[tuple[np.dtype, np.dtype]] = []
 
     def expect(self, n_bytes: float) -> None:
         """Raise an error if there is no room for this many bytes."""
@@ -56,8 +61,11 @@ class Cache:
             return
         self.offsets.append(self.n_bytes)
         self.sizes.append(X.nnz)
-        for part, kind in ((X.indptr, np.int32), (X.indices, np.int32), (X.data, X.dtype)):
-            self.write(part.astype(kind, copy=False))
+        indices = narrowed(X.indices.astype(np.int32, copy=False), _NARROW_INDICES)
+        data = narrowed(X.data, _NARROW_VALUES)
+        self.kinds.append((indices.dtype, data.dtype))
+        for part in (X.indptr.astype(np.int32, copy=False), indices, data):
+            self.write(part)
 
     def write(self, array: np.ndarray, at: int | None = None) -> None:
         """Write the bytes of an array, at the end or at a place."""
@@ -97,13 +105,30 @@ class Cache:
         if not self.offsets:
             return FileRows(self.file, shape, self.dtype, checked=checked)
         starts, offsets, sizes = map(np.array, (self.starts, self.offsets, self.sizes))
-        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, first_column)
+        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, self.kinds, first_column)
 
     def _no_room(self, why: str) -> OSError:
         return OSError(
             f"{self.source} is decoded to a temporary file in {tempfile.gettempdir()}, but labelfold {why}; name a "
             "folder with more room by the environment variable TMPDIR"
         )
+
+
+def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
+    """Return the values in the first narrower type that holds all of them exactly, or else as they are.
+
+    >>> narrowed(np.array([1.0, 255.0]), (np.uint8, np.float32)).dtype
+    dtype('uint8')
+    >>> narrowed(np.array([1.0, 0.1]), (np.uint8, np.float32)).dtype
+    dtype('float64')
+    """
+    for kind in kinds:
+        if np.dtype(kind).itemsize < values.itemsize:
+            with np.errstate(invalid="ignore", over="ignore"):
+                found: np.ndarray = values.astype(kind)
+            if (found == values).all():
+                return found
+    return values
 
 
 def _said(n_bytes: float) -> str:

@@ -7,7 +7,7 @@ import mmap
 import os
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -227,7 +227,7 @@ class FileCSRRows(StreamedRows):
     Parameters
     ----------
     file : binary file
-        For each block the boundaries of its rows and the column indices (int32) and the values.
+        For each block the boundaries of its rows (int32), the column indices and the values.
     shape : pair of int
     dtype : dtype
         The type of the values.
@@ -235,6 +235,8 @@ class FileCSRRows(StreamedRows):
         The first row of each block, and n.
     offsets, sizes : ndarray
         Where each block begins in the file, in bytes, and the number of its values.
+    kinds : sequence of pairs of dtype
+        The types in which the column indices and the values of each block are stored.
     first_column : int
         The index of the first column in the file.
     """
@@ -247,11 +249,13 @@ class FileCSRRows(StreamedRows):
         starts: np.ndarray,
         offsets: np.ndarray,
         sizes: np.ndarray,
+        kinds: Sequence[tuple[np.dtype, np.dtype]],
         first_column: int = 0,
     ) -> None:
         super().__init__(file)
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self.starts, self.offsets, self.sizes, self.first_column = starts, offsets, sizes, first_column
+        self.starts, self.offsets, self.sizes, self.kinds = starts, offsets, sizes, kinds
+        self.first_column = first_column
 
     def cuts(self) -> np.ndarray:
         """Return the boundaries of the stored blocks."""
@@ -284,13 +288,23 @@ class FileCSRRows(StreamedRows):
 
     def _stored(self, i: int, space: _Space) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
-        indptr, indptr_memory = space.array("indptr", (n + 1,), np.dtype(np.int32))
-        indices, indices_memory = space.array("indices", (size,), np.dtype(np.int32))
-        data, data_memory = space.array("data", (size,), self.dtype)
-        for memory in (indptr_memory, indices_memory, data_memory):
+        int32 = np.dtype(np.int32)
+        index_kind, value_kind = self.kinds[i]
+        found = []
+        for name, length, kind in (
+            ("indptr", n + 1, int32),
+            ("indices", size, index_kind),
+            ("data", size, value_kind),
+        ):
+            part, memory = space.array(f"{name} {kind}", (length,), kind)
             at += fill(self.file, memory, at)
-        indices -= self.first_column
-        return indptr, indices, data
+            found.append(part)
+        found[1] -= self.first_column
+        for place, kind in ((1, int32), (2, self.dtype)):
+            if found[place].dtype != kind:
+                narrow, (found[place], _) = found[place], space.array(f"wide {place}", (size,), kind)
+                np.copyto(found[place], narrow)
+        return found[0], found[1], found[2]
 
 
 def block_rows(stride: int) -> int:

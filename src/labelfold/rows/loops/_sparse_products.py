@@ -40,6 +40,13 @@ def csr_scatter(
     run(_scatter, _special(H.shape[1]), data, indices, indptr, H, out)
 
 
+def csr_normal(
+    data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np.ndarray, out: np.ndarray
+) -> None:
+    """Add X'X M to ``out`` for CSR rows, each used for both products while it is in the cache."""
+    run(_through, _special(M.shape[1]), data, indices, indptr, M, np.empty_like(out[:1]), out)
+
+
 @_compile
 def csr_gram(data, indices, indptr, out):
     """Add the lower triangle of X'X to ``out``, for CSR rows with sorted indices."""
@@ -81,7 +88,7 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
 
     def fill(piece: tuple[int, int], stop: Any) -> np.ndarray:
         part = P[:, slice(*piece)]
-        inside, out = _aligned(part.shape, P.dtype), _aligned(part.shape, P.dtype)
+        inside, out = aligned(part.shape, P.dtype), aligned(part.shape, P.dtype)
         inside[:, : part.shape[1]] = part
         inside[:, part.shape[1] :] = 0
         out.fill(0)
@@ -93,10 +100,16 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
     return np.hstack([np.empty_like(P[:, :0]), *parts])
 
 
-def _aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+def aligned_width(k: int, dtype: Any) -> int:
+    """Return k, rounded up to a multiple of the numbers in a vector."""
+    per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
+    return -(-k // per_vector) * per_vector
+
+
+def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
     """Return an uninitialised array whose rows begin at multiples of the width of vectors; it may be wider."""
     per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
-    n, k = shape[0], -(-shape[1] // per_vector) * per_vector
+    n, k = shape[0], aligned_width(shape[1], dtype)
     memory = np.empty(n * k + per_vector, dtype=dtype)
     start = -memory.ctypes.data % VECTOR_BYTES // memory.itemsize
     return memory[start : start + n * k].reshape(n, k)
