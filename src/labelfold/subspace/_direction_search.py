@@ -340,7 +340,7 @@ class Search:
                 if whole.is_below(t, nu, target - beyond):
                     confirmed.add((t, nu, beyond))
                 else:
-                    missed.append(whole.top(t, nu)[1])
+                    missed.append(whole.beyond(t, nu, target - beyond))
         return np.stack(missed[:: 1 + len(missed) // 9], axis=1) if missed else None
 
 

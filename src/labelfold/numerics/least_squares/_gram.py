@@ -192,7 +192,9 @@ class Gram:
         if self.rounding is not None or self.blurred or not len(values):
             return False
         null = self.null
-        if null.shape[1] > _MIXED:  # the expected squared norms of random mixtures add up to those of all directions
+        if (
+            null.shape[1] > _MIXED
+        ):  # the expected squared norms of random mixtures add up to those of all directions
             mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MIXED))
             null = null @ (mixing / np.sqrt(_MIXED))
         # A norm that is ten times too large would stay below the limit with a probability of 0.0002.
