@@ -12,6 +12,9 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+# Seconds after which no thread of OpenBLAS waits busily.
+_SETTLED = 0.2
+
 
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
@@ -31,12 +34,14 @@ def pinned(threads: int) -> Iterator[None]:
 def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> list[float]:
     """Return the least seconds of each run, repeated several times in turn.
 
-    With one thread they are processor seconds, so that other processes on the machine matter less.
+    With one thread they are processor seconds, so that other processes on the machine matter less. With more there is
+    a pause before each run, because the threads of OpenBLAS keep a core busy for a tenth of a second after a call.
     """
     clock = time.process_time if threads == 1 else time.perf_counter
     seconds = np.empty((repeat, len(runs)))
     for i in range(repeat):
         for j, run in enumerate(runs):
+            time.sleep(_SETTLED if threads > 1 else 0.0)
             start = clock()
             run()
             seconds[i, j] = clock() - start

@@ -94,6 +94,17 @@ def test_bounds_by_factor_are_bounds_by_eigenvalue():
         assert not ratio.is_below(t, nu, h * (1 - 1e-9))
 
 
+@pytest.mark.parametrize("share", [1e-7, 1e-3, 0.2, 10.0])
+def test_a_vector_beyond_a_target(share):
+    for seed in range(5):
+        ratio = problem(7, 5, 2, 0.2, seed)
+        h = ratio.top(0.5, 0.1)[0]
+        w = ratio.beyond(0.5, 0.1, h / (1 + share))
+        value = 0.5 + w @ ratio.matrix(0.5, 0.1) @ w
+        assert abs(w @ w - 1) < 1e-12
+        assert value > h / (1 + share)
+
+
 def test_ascent_ends_where_the_slope_does():
     for seed in range(10):
         ratio = problem(10, 6, 2, 0.05, seed)

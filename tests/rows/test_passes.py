@@ -242,6 +242,13 @@ def test_blocks_given_are_worked_on_in_threads(X, many_blocks):
     assert len(use_every_thread(as_rows(np.array_split(X, 6)))) == 3
 
 
+def test_wide_arrays_are_checked_in_even_pieces():
+    pieces = threads.each_piece(lambda piece: piece.stop - piece.start, 83_679, 315)
+    assert sum(pieces) == 83_679
+    assert 8 < len(pieces) < 100
+    assert threads.each_piece(lambda piece: piece.stop, 2, 1 << 30) == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [("1", 1), ("5", 5), ("3,2", 3), ("", None), ("none", None), ("0", None)]
 )

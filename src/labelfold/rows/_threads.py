@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import Any
@@ -25,8 +25,11 @@ _let_go = getattr(
 # Multiplications that take longer than handing them to a thread.
 _WORTH = 2e5
 
-# Rows of an array that a thread computes with at a time.
-_PIECE = 1 << 16
+# Rows and entries of an array that a thread computes with at a time, at most.
+_PIECE, _PIECE_ENTRIES = 1 << 16, 1 << 20
+
+# Largest size of matrices whose factorisations and products gain little from a second thread.
+_SMALL = 512
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -109,6 +112,15 @@ def single_blas() -> Any:
     return _pool.single_blas()
 
 
+def blas_for(size: int) -> Any:
+    """Return a context for algebra with matrices of this size: BLAS uses one thread if they are small.
+
+    OpenBLAS's threads wait busily for a tenth of a second after a call, and a pass that follows would share the cores
+    with them.
+    """
+    return single_blas() if size <= _SMALL else nullcontext()
+
+
 def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
     """Return ``[work(job, stop) for job in jobs]``, in threads if there is more than one job.
 
@@ -165,13 +177,14 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     return out
 
 
-def each_piece(work: Callable[[slice], Any], n_rows: int) -> list[Any]:
+def each_piece(work: Callable[[slice], Any], n_rows: int, n_columns: int = 1) -> list[Any]:
     """Return the results of ``work`` for slices of so many rows, computed in threads if there are several.
 
     >>> each_piece(lambda piece: piece.stop, 3)
     [3]
     """
-    pieces = [slice(i, min(i + _PIECE, n_rows)) for i in range(0, n_rows, _PIECE)]
+    step = max(1, min(_PIECE, _PIECE_ENTRIES // max(1, n_columns)))
+    pieces = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
     found: list[Any] = [None] * len(pieces)
 
     def some(own: range, stop: threading.Event) -> None:

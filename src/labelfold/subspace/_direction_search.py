@@ -25,7 +25,7 @@ from labelfold.numerics._quotient_sum import (
     merged,
 )
 from labelfold.numerics._ratio_sum import REACHED, RatioSum
-from labelfold.subspace._vector_spaces import MatrixSpace, Space
+from labelfold.subspace._vector_spaces import MatrixSpace, Space, projected
 from labelfold.subspace._vectors import SearchVectors, Vectors
 
 # Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
@@ -314,8 +314,8 @@ class Search:
         """Return J on all vectors; it is 0 along the directions found so far."""
         space, W, ZW = self.space, self.taken.Q, self.taken.ZQ
         assert isinstance(space, MatrixSpace)
-        S = _projected(space.S, W, self.taken.SQ)
-        G = _projected(space.G, W, space.back(ZW))
+        S = projected(space.S, W, self.taken.SQ)
+        G = projected(space.G, W, space.back(ZW))
         return RatioSum(self.weight * S, space.Z - ZW @ W.T, r, G)
 
     def disprove(
@@ -329,14 +329,18 @@ class Search:
         target = value * (1 + 2 * self.proved_to)
         missed = []
         for i, (low, high, nu) in enumerate(cover):
-            last = i == len(cover) - 1
-            for t, beyond in [(low, high - low)] if last and i else [(low, 0.0), (high, 0.0)]:
+            ends = [(low, 0.0), (high, 0.0)]
+            if i == len(cover) - 1 and i:
+                ends = [(low, high - low)]
+            elif not nu:
+                ends = [(high, 0.0)]  # the bound increases with t
+            for t, beyond in ends:
                 if (t, nu, beyond) in confirmed:
                     continue
                 if whole.is_below(t, nu, target - beyond):
                     confirmed.add((t, nu, beyond))
                 else:
-                    missed.append(whole.top(t, nu)[1])
+                    missed.append(whole.beyond(t, nu, target - beyond))
         return np.stack(missed[:: 1 + len(missed) // 9], axis=1) if missed else None
 
 
@@ -345,9 +349,3 @@ def _reflected(S: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     Su = S @ u
     half = Su[1:] - (u @ Su) / 2 * v
     return S[1:, 1:] - np.outer(half, v) - np.outer(v, half)
-
-
-def _projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
-    """Return (I - WW') S (I - WW')."""
-    half = (SW - W @ (W.T @ SW) / 2) @ W.T
-    return S - half - half.T

@@ -205,10 +205,13 @@ class MatrixSpace(Space):
         """Return the least-squares directions of responses r, orthogonal to W."""
         if min(self.Z.shape) > FITTED:
             return super().fits(r, through, W)
-        Z = self.Z - (self.Z @ W) @ W.T
+        ZW = self.Z @ W
+        Z = self.Z - ZW @ W.T
         is_wide = Z.shape[0] < Z.shape[1]
-        A = Z @ Z.T if is_wide else Z.T @ Z
-        if not is_wide:
+        if is_wide:
+            A = Z @ Z.T
+        else:
+            A = projected(self.G, W, self.back(ZW))
             A += np.trace(A) / len(A) * W @ W.T
         factor = Gram(A, max(Z.shape)).trusted(0.0)
         if factor is not None:
@@ -287,3 +290,9 @@ def _normal(X: Block, B: Any) -> Any:
 def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:
     H = X @ B
     return H, X.t(H)
+
+
+def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
+    """Return (I - WW') S (I - WW') of a symmetric S."""
+    half = (SW - W @ (W.T @ SW) / 2) @ W.T
+    return S - half - half.T

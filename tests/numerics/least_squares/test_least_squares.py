@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelfold.numerics.least_squares import _pose as module
 from labelfold.numerics.least_squares._gram import Gram
@@ -401,9 +402,9 @@ def test_any_shape_and_rank(n, d, q, rank, ridge, way, is_sparse, seed):
     np.testing.assert_allclose(found.D, D0, atol=1e-7 * np.abs(D0).max() + 1e-12)
 
 
-def one_hot(rng, n=300):
-    """Codes of three questions as 0 and 1: three dependent columns, exactly."""
-    return np.hstack([np.eye(4)[rng.integers(4, size=n)] for _ in range(3)])
+def one_hot(rng, n=300, questions=3):
+    """Codes of some questions as 0 and 1: as many dependent columns, exactly."""
+    return np.hstack([np.eye(4)[rng.integers(4, size=n)] for _ in range(questions)])
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -418,14 +419,40 @@ def test_dependent_columns_take_no_triangular_factor(make, masked, rng, monkeypa
     np.testing.assert_allclose(found.D, D, atol=1e-12)
 
 
+def test_of_many_dependent_columns_few_mixtures_are_measured(rng, monkeypatch):
+    X, T = one_hot(rng, questions=9), targets(300)
+    widths = []
+    monkeypatch.setattr(module, "_squares", lambda X, N: widths.append(N.shape[1]) or ((X @ N) ** 2).sum(0))
+    monkeypatch.setattr(module, "read_factor", None)
+    found = least_squares(as_rows(X), T, way="gram")
+    np.testing.assert_allclose(found.W, reference(X, T, 0.0)[0], atol=1e-12)
+    assert set(widths) == {4}
+
+
+@pytest.mark.parametrize("questions", [3, 9])
 @pytest.mark.parametrize("small", [1e-7, 1e-9])
-def test_a_direction_that_products_lose_in_round_off_is_found(small, rng):
-    X, T = one_hot(rng), targets(300)
+def test_a_direction_that_products_lose_in_round_off_is_found(small, questions, rng):
+    X, T = one_hot(rng, questions=questions), targets(300)
     X[:, 0] += small * rng.standard_normal(300)  # of singular values down to a multiple of this
     found = least_squares(as_rows(X), T, way="gram")
     W, _ = reference(X, T, 0.0)
     assert np.linalg.norm(W) > 1 / (100 * small)
     assert apart(found.W, W) < 1e-16 / small * 100
+
+
+@pytest.mark.parametrize(("d", "expected"), [(8, 1), (600, 2)])
+def test_small_systems_are_solved_by_one_thread(d, expected, rng, monkeypatch):
+    problem = pose(as_rows(rng.standard_normal((1000, d))), targets(1000), way="gram")
+    seen, solve = [], Gram.solve
+
+    def watched(self, M, ridge):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return solve(self, M, ridge)
+
+    monkeypatch.setattr(Gram, "solve", watched)
+    with threadpool_limits(2, user_api="blas"):
+        problem.solve(1.0)
+    assert set(seen) == {expected}
 
 
 def test_columns_of_many_scales_are_no_bad_condition():

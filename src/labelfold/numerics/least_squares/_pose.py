@@ -37,6 +37,7 @@ from labelfold.numerics.least_squares._gram import (
 from labelfold.numerics.least_squares._iterative import KrylovProblem
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.rows import Block, Rows, centered
+from labelfold.rows import _threads as threads
 from labelfold.rows._block_sums import less_outer
 
 MAX_GRAM_BYTES = 512 << 20
@@ -277,14 +278,15 @@ class GramProblem(LeastSquaresProblem):
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
-        found = self.gram.solve(self.M, ridge)
-        if found is not None:
-            W, D = found[1], found[0].T @ found[0]
-        elif self._has_rank:
-            values, V = self.gram.spectrum
-            W, D = solve_spectrum(V.T @ self.M / np.sqrt(values), np.sqrt(values), V, ridge)
-        else:
-            W, D = self.factor().solve(ridge)
+        with threads.blas_for(len(self.mean)):
+            found = self.gram.solve(self.M, ridge)
+            if found is not None:
+                W, D = found[1], found[0].T @ found[0]
+            elif self._has_rank:
+                values, V = self.gram.spectrum
+                W, D = solve_spectrum(V.T @ self.M / np.sqrt(values), np.sqrt(values), V, ridge)
+            else:
+                W, D = self.factor().solve(ridge)
         return LeastSquares(W, D, self.mean, 0.0, 1, "gram")
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -199,7 +200,7 @@ def all_finite(values: Any) -> bool:
         return bool(np.isfinite(total) or np.isfinite(own).all())
 
     with np.errstate(over="ignore", invalid="ignore"):
-        return all(threads.each_piece(finite, len(values)))
+        return all(threads.each_piece(finite, len(values), math.prod(values.shape[1:])))
 
 
 def not_finite(value: float, row: int, column: int) -> ValueError:
