@@ -76,5 +76,19 @@ def test_normal_product_is_sent_without_the_matrix(rng):
     np.testing.assert_array_equal(pickle.loads(sent), total)
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_normal_product_of_blocks_of_which_some_are_small(order, threads, rng, monkeypatch):
+    """Blocks of a list, or of Dask, decide each for itself whether a compiled loop pays."""
+    monkeypatch.setenv("LABELFOLD_NUM_THREADS", threads)
+    monkeypatch.setattr(_block_sums, "_SMALL_PRODUCT", 5000)
+    sizes = (300, 200, 3)
+    blocks = [sparse.random_array((sizes[i], 70), density=0.1, rng=rng, format="csr") for i in order]
+    M, dense = rng.standard_normal((70, 16)), sparse.vstack(blocks).toarray()
+    kinds = {isinstance(as_rows(block).whole().normal(M), CSRNormal) for block in blocks}
+    assert kinds == {True, False}
+    np.testing.assert_allclose(as_rows(blocks).sum(_normal, shared=(M,)), dense.T @ (dense @ M), atol=1e-10)
+
+
 def _normal(X, M):
     return X.normal(M)

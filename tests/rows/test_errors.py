@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from scipy import sparse
 from containers import params
 from labelfold import LDA
 from labelfold.rows import Weighted, as_rows
+from labelfold.rows import _threads as threads
 from labelfold.rows.adapters._local import all_finite
 
 X = np.arange(40.0).reshape(10, 4) + 1
@@ -35,6 +37,27 @@ def refused(call, *said: str, error=ValueError) -> str:
 
 def column_sums(X):
     return X.colsum()
+
+
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.masked_array])
+def test_finite_values_of_other_kinds_of_arrays(kind):
+    assert all_finite(kind(X))
+    wrong = X.copy()
+    wrong[7, 2] = np.nan
+    assert not all_finite(kind(wrong))
+
+
+def test_the_check_for_nan_starts_no_threads_of_blas(monkeypatch):
+    used = []
+
+    @contextmanager
+    def single():
+        used.append(True)
+        yield
+
+    monkeypatch.setattr(threads, "single_blas", single)
+    assert all_finite(X)
+    assert used
 
 
 @pytest.mark.parametrize("container", params("memory", "blocks", "device"))

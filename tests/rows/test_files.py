@@ -257,6 +257,16 @@ def test_no_room_for_the_cache(data, tmp_path, monkeypatch):
         opened(path)
 
 
+def test_room_is_needed_for_the_cache_as_it_is_stored(tmp_path, monkeypatch):
+    X = sparse.random_array((2000, 100), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X.data[:] = np.ceil(9 * X.data)
+    path = tmp_path / "X.svm"
+    dump_svmlight_file(X, np.zeros(2000), str(path))
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(9, 9, 6 * X.nnz))  # int32 and float64: 12
+    assert as_rows(path).shape == X.shape
+
+
 def _full(write):
     class Full:
         def seek(self, place):

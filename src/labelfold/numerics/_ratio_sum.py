@@ -105,7 +105,7 @@ class RatioSum:
         return is_definite(A)
 
     def beyond(self, t: float, nu: float, target: float) -> np.ndarray:
-        """Return nearly the eigenvector of h(t, nu), which is above a target, in a fraction of the time of `top`."""
+        """Return nearly the eigenvector of h(t, nu), where h is above a target, in less time than `top`."""
         M = self.matrix(t, nu)
         for share in _ABOVE:
             A = -M

@@ -12,7 +12,7 @@ from labelfold.rows._sums import Term
 
 # Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
-# Bytes of two matrices that are expected to stay in a cache that threads share.
+# Bytes of the two matrices of a worker up to which one loop over them was faster than two products.
 _CACHED = 16 << 20
 # Columns that LAPACK factors at a time.
 _PANEL = 64
@@ -84,14 +84,17 @@ class CSRTransposed(Term):
 
 
 class CSRNormal(Term):
-    """X'X M of sparse rows, in one loop over them and aligned copies of M and of the sum."""
+    """X'X M of sparse rows, in one loop over them and aligned copies of M and of the sum.
+
+    M is the same for all blocks of a pass. Small blocks of the pass may have been added by `CSRTransposed`.
+    """
 
     def __init__(self, block: Any, M: np.ndarray) -> None:
         self.block, self.M = block, M
 
     @staticmethod
     def pays(block: Any, M: np.ndarray) -> bool:
-        """Return whether the loop is faster than two products: few columns are added, and all stays in the cache."""
+        """Return whether the loop is faster than two products: for a large block, if M and its padding are small."""
         if M.ndim != 2 or is_small(block.n_values * M.shape[1]):
             return False
         from labelfold.rows.loops._sparse_products import aligned_width
@@ -100,31 +103,32 @@ class CSRNormal(Term):
         width = aligned_width(k, block.dtype)
         return 3 * width <= 4 * k and 2 * d * width * block.dtype.itemsize <= _CACHED
 
-    def add(self, total: _Normal | None) -> _Normal:
+    def add(self, total: Any) -> _Normal:
         """Add the block's sum."""
         from labelfold.rows.loops._sparse_products import csr_normal
 
-        total = _Normal(self.M) if total is None else total
+        total = total if isinstance(total, _Normal) else _Normal(self.M, total)
         csr_normal(self.block.data, self.block.indices, self.block.indptr, total.M, total.out)
         return total
-
-    @staticmethod
-    def merge(left: _Normal, right: _Normal) -> _Normal:
-        """Return the sum of two workers' totals, in float64."""
-        left.out = np.add(left.out, right.out, dtype=np.float64)
-        return left
 
 
 class _Normal:
     """The total of `CSRNormal`, an array of k columns; the copy of M is not pickled with it."""
 
-    def __init__(self, M: np.ndarray) -> None:
+    def __init__(self, M: np.ndarray, begun: np.ndarray | None = None) -> None:
         from labelfold.rows.loops._sparse_products import aligned
 
         self.k = M.shape[1]
         self.M, self.out = (aligned(M.shape, M.dtype) for _ in range(2))
         self.M[:, : self.k], self.M[:, self.k :] = M, 0
-        self.out.fill(0)
+        self.out[:, : self.k], self.out[:, self.k :] = 0 if begun is None else begun, 0
+
+    def __iadd__(self, product: np.ndarray) -> _Normal:  # type: ignore[misc]
+        self.out[:, : self.k] += product
+        return self
+
+    def __add__(self, other: Any) -> np.ndarray:
+        return np.add(np.asarray(self), np.asarray(other), dtype=np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"k": self.k, "out": self.out}

@@ -29,6 +29,8 @@ _CG_TOL, _CG_ITERATIONS = 1e-6, 60
 
 # Most rows or columns for which a complete factorisation for every direction is cheap.
 FITTED = 512
+# Z'Z without the directions found is the difference of known matrices, if it has at least this share of the trace.
+_LEAST_LEFT = 0.1
 
 # Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
 NEARLY_FREE = 1e10
@@ -212,6 +214,8 @@ class MatrixSpace(Space):
             A = Z @ Z.T
         else:
             A = projected(self.G, W, self.back(ZW))
+            if np.trace(A) < _LEAST_LEFT * np.trace(self.G):
+                A = Z.T @ Z  # the difference has lost digits
             A += np.trace(A) / len(A) * W @ W.T
         factor = Gram(A, max(Z.shape)).trusted(0.0)
         if factor is not None:

@@ -196,7 +196,8 @@ class Gram:
             # The expected squared norms of random mixtures add up to those of all directions.
             mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MIXED))
             null = null @ (mixing / np.sqrt(_MIXED))
-        # A norm that is ten times too large would stay below the limit with a probability of 0.0002.
+        # The joint norm is compared. If one direction has ten times the limit, the mixtures of more than four stay
+        # below it with a probability of 0.0002.
         return bool(np.linalg.norm(norms(null)) <= self.size * EPS * np.sqrt(values.max()))
 
     def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:

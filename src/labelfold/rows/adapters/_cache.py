@@ -39,18 +39,19 @@ class Cache:
         self.sizes: list[int] = []
         self.kinds: list[tuple[np.dtype, np.dtype]] = []
 
-    def expect(self, n_bytes: float) -> None:
-        """Raise an error if there is no room for this many bytes."""
-        free = shutil.disk_usage(tempfile.gettempdir()).free
+    def expect(self, n_bytes: float, free: int | None = None) -> None:
+        """Raise an error if there is no room for this many bytes; ``free`` is the room that was measured before."""
+        free = _room() if free is None else free
         if n_bytes > free:
+            self.close()
             raise self._no_room(f"needs {_said(n_bytes)} there and finds {_said(free)}")
 
     def keep(self, X: Any, times: float) -> None:
-        """Append rows, checked to be finite; before the first, check that there is room for so many times as much."""
-        rows = memory_rows(X, first_row=self.starts[-1])
-        if len(self.starts) == 1:
-            self.expect(rows.row_bytes() * rows.shape[0] * times)
-        self.add(rows.X)
+        """Append rows, checked to be finite; after the first, check that there is room for so many times as much."""
+        free = _room() if len(self.starts) == 1 else None
+        self.add(memory_rows(X, first_row=self.starts[-1]).X)
+        if free is not None:
+            self.expect(self.n_bytes * times, free)
 
     def add(self, X: Any) -> None:
         """Append dense rows, or sparse ones as a block."""
@@ -114,6 +115,11 @@ class Cache:
         )
 
 
+def _room() -> int:
+    """Return the free bytes in the folder of temporary files."""
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
 def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
     """Return the values in the first narrower type that holds all of them exactly, or else as they are.
 
@@ -123,7 +129,8 @@ def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
     dtype('float64')
     """
     for kind in kinds:
-        if np.dtype(kind).itemsize < values.itemsize:
+        is_whole = np.dtype(kind).kind == "u"
+        if np.dtype(kind).itemsize < values.itemsize and (is_whole or values.dtype.kind == "f"):
             with np.errstate(invalid="ignore", over="ignore"):
                 found: np.ndarray = values.astype(kind)
             if (found == values).all():

@@ -227,8 +227,8 @@ class DaskRows(Rows):
         ndim = 1 + len(shape)
         if kept.chunks and len(next(iter(kept.chunks))) != 1 + ndim:  # another ndim was expected
             kept.chunks = self._tasks.together(lambda: self._cut(kept.parts, ndim))
-        graph = kept.chunks or to_be_cut(kept.parts, self._keys(ndim))
-        name = next(iter(graph))[0]
+        keys = [list(kept.chunks)] if kept.chunks else self._keys(ndim)
+        graph, name = kept.chunks or to_be_cut(kept.parts, keys), keys[0][0][0]
         chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
         made = da.Array(graph, name, chunks, dtype=dtype)
         made.__dict__[_KEPT] = kept

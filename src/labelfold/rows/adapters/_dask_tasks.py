@@ -76,14 +76,14 @@ def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *column
     """Return the row results of each chunk of a group, and the sums of all."""
     _reuse_memory()
     work, finite = shared.value, True
-    mapped, sums = [], []
+    mapped, sums = [], Accumulator()
     with threads.single_blas(), np.errstate(all="ignore"):
         for chunk, (start, _), *aligned in zip(chunks, spans, *map(parts_of, columns), strict=True):
             own, total, in_range = _run_chunk(work, chunk, int(start), aligned)
             mapped.append(own)
-            sums.append(total)
+            sums = sums.merge(total)
             finite &= in_range
-    return Made(mapped, Report(merge(sums), _about(mapped), finite))
+    return Made(mapped, Report(sums, _about(mapped), finite))
 
 
 @cache

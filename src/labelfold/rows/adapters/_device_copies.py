@@ -1,7 +1,8 @@
 """Copies of array-API arrays (torch, CuPy, ...) to the host, and from it.
 
-Those of a GPU go through page-locked memory, which torch keeps for the next copy: the device reads and writes it
-directly, and a new array of the host has pages that the system must provide first.
+Those of a GPU by torch go through page-locked memory, unless they are very small or large: torch keeps it for the
+next copy, and the device reads and writes it directly. A new array of the host has pages that the system must provide
+first.
 """
 
 from __future__ import annotations
@@ -33,23 +34,30 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     if not _is_gpu(device) or a.nbytes > _MANY:
         return xp.asarray(plain(a), dtype=dtype, device=device)
     held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
-    np.copyto(held.numpy(), a, casting="unsafe")
+    _fill(held.numpy(), a)
     return held.to(device, non_blocking=True)
 
 
 def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
     """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
-    if len(arrays) < 2 or not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MANY:
-        kind = getattr(xp, dtype.name)
-        return [to_device(xp, a, device, kind) for a in arrays]
+    if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MANY:
+        return [to_device(xp, np.asarray(a, dtype=dtype), device) for a in arrays]
+    if not arrays:
+        return []
     ends = np.cumsum([-(-a.size // _APART) * _APART for a in arrays]).tolist()
     held = xp.empty(ends[-1], dtype=_torch_dtype(dtype), pin_memory=True)
     flat = held.numpy()
     places = [slice(end, end + a.size) for a, end in zip(arrays, [0, *ends], strict=False)]
     for a, place in zip(arrays, places, strict=True):
-        np.copyto(flat[place].reshape(a.shape), a, casting="unsafe")
+        _fill(flat[place].reshape(a.shape), a)
     there = held.to(device, non_blocking=True)
     return [there[place].reshape(a.shape) for a, place in zip(arrays, places, strict=True)]
+
+
+def _fill(out: np.ndarray, a: np.ndarray) -> None:
+    """Write an array to another of its shape, perhaps of another dtype; what that cannot hold becomes infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(out, a, casting="unsafe")
 
 
 def _is_gpu(device: Any) -> bool:
@@ -81,13 +89,13 @@ def to_host(x: Any) -> np.ndarray:
 
 
 def _copied_at_once(x: Any) -> np.ndarray:
-    """Return a tensor on a GPU as a NumPy array in page-locked memory, which torch takes back with the array."""
+    """Return a tensor on a GPU as NumPy: a copy, since forked processes share page-locked memory."""
     import torch
 
     held = torch.empty(x.shape, dtype=x.dtype, pin_memory=True)
     held.copy_(x, non_blocking=True)
     torch.cuda.current_stream(x.device).synchronize()
-    return held.numpy()
+    return held.numpy().copy()
 
 
 def _copied(x: Any) -> np.ndarray:

@@ -192,6 +192,8 @@ def all_finite(values: Any) -> bool:
             return True
         return bool(np.isfinite(values).all())  # those of a Dask array are looked at by the workers
 
+    values = np.asarray(values)
+
     def finite(piece: slice) -> bool:
         # A finite sum has finite terms. It is faster to compute, and a sum of squares by BLAS is the fastest.
         own = values[piece]
@@ -199,7 +201,7 @@ def all_finite(values: Any) -> bool:
         total = own.sum() if flat is None else flat @ flat
         return bool(np.isfinite(total) or np.isfinite(own).all())
 
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"), threads.single_blas():
         return all(threads.each_piece(finite, len(values), math.prod(values.shape[1:])))
 
 
