@@ -84,7 +84,7 @@ class CSRTransposed(Term):
 
 
 class CSRNormal(Term):
-    """X'X M of sparse rows, in one loop over them and aligned copies of M and of the sum.
+    """X'X M of sparse rows, in one loop over them and padded copies of M and of the sum.
 
     M is the same for all blocks of a pass. Small blocks of the pass may have been added by `CSRTransposed`.
     """
@@ -97,10 +97,10 @@ class CSRNormal(Term):
         """Return whether the loop is faster than two products: for a large block, if M and its padding are small."""
         if M.ndim != 2 or is_small(block.n_values * M.shape[1]):
             return False
-        from labelfold.rows.loops._sparse_products import aligned_width
+        from labelfold.rows.loops._sparse_products import padded_width
 
         d, k = M.shape
-        width = aligned_width(k, block.dtype)
+        width = padded_width(k, block.dtype)
         return 3 * width <= 4 * k and 2 * d * width * block.dtype.itemsize <= _CACHED
 
     def add(self, total: Any) -> _Normal:
@@ -116,12 +116,10 @@ class _Normal:
     """The total of `CSRNormal`, an array of k columns; the copy of M is not pickled with it."""
 
     def __init__(self, M: np.ndarray, begun: np.ndarray | None = None) -> None:
-        from labelfold.rows.loops._sparse_products import aligned
+        from labelfold.rows.loops._sparse_products import padded
 
         self.k = M.shape[1]
-        self.M, self.out = (aligned(M.shape, M.dtype) for _ in range(2))
-        self.M[:, : self.k], self.M[:, self.k :] = M, 0
-        self.out[:, : self.k], self.out[:, self.k :] = 0 if begun is None else begun, 0
+        self.M, self.out = padded(M), padded(np.zeros_like(M) if begun is None else begun)
 
     def __iadd__(self, product: np.ndarray) -> _Normal:  # type: ignore[misc]
         self.out[:, : self.k] += product

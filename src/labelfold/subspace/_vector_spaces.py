@@ -213,9 +213,10 @@ class MatrixSpace(Space):
         if is_wide:
             A = Z @ Z.T
         else:
-            A = projected(self.G, W, self.back(ZW))
-            if np.trace(A) < _LEAST_LEFT * np.trace(self.G):
-                A = Z.T @ Z  # the difference has lost digits
+            # The difference of known matrices, unless it would lose digits.
+            whole = np.trace(self.G)
+            is_small = whole - np.square(ZW).sum() < _LEAST_LEFT * whole
+            A = Z.T @ Z if is_small else projected(self.G, W, self.back(ZW))
             A += np.trace(A) / len(A) * W @ W.T
         factor = Gram(A, max(Z.shape)).trusted(0.0)
         if factor is not None:

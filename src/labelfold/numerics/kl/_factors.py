@@ -142,12 +142,13 @@ class _State(NamedTuple):
 def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
     """Return the state after an update of the basis."""
     from labelfold.numerics.kl import _ratio_loops as loops
+    from labelfold.rows.loops._vectors import aligned
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
     # The basis of two updates ago is no longer needed; its memory is reused.
     V_last = state.V_last
-    new = loops.aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
+    new = aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
     V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
     return _State(H, state.H, V_hat, V, v, state.place)
 

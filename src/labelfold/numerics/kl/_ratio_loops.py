@@ -20,6 +20,7 @@ from labelfold.rows.loops._vectors import (
     add_plain_rows,
     add_rows,
     add_to_rows,
+    aligned,
     plain_products,
     row_products,
     run,
@@ -27,8 +28,6 @@ from labelfold.rows.loops._vectors import (
 
 # Most ratios in the buffer, and most bytes of their rows of V, so that these fit into the first-level cache.
 _WAITING, _WAITING_BYTES = 256, 2**14
-
-_LINE = 64
 
 # Logarithms are computed in vectors, by log f = 2 artanh((f - 1) / (f + 1)). With `np.log` a pass takes 10 to 20 %
 # longer at k = 10. The constants are the bits of sqrt(1/2), and the smallest ratio.
@@ -72,14 +71,6 @@ def csc_ratio_sums(
 
     parts = threads.run(work, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
-
-
-def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return an empty array aligned to a cache line."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    room = np.empty(size + _LINE, dtype=np.uint8)
-    start = -room.ctypes.data % _LINE
-    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def multiplied(

@@ -138,9 +138,10 @@ class GatheredRatioSums(Term):
 def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tuple[np.ndarray, float]:
     """Return the sums over each column, from all of H, after the pass."""
     from labelfold.numerics.kl import _ratio_loops as loops
+    from labelfold.rows.loops._vectors import aligned
 
     parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
-    H = loops.aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
+    H = aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
     np.concatenate(parts, out=H)
     data, indices, indptr = columns()
     sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, V)

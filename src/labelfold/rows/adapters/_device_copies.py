@@ -24,15 +24,11 @@ _FEW, _MANY = 64 << 10, 64 << 20
 _APART = 64
 
 
-def plain(a: np.ndarray) -> np.ndarray:
-    """Return an array that torch accepts without a warning: contiguous and writable, although it is not modified."""
-    return np.require(a, requirements=["C", "W"])
-
-
 def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     """Return a NumPy array on a device, perhaps in another dtype of the library."""
     if not _is_gpu(device) or a.nbytes > _MANY:
-        return xp.asarray(plain(a), dtype=dtype, device=device)
+        # Torch warns of arrays that are not writable, although they are not modified.
+        return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=dtype, device=device)
     held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
     _fill(held.numpy(), a)
     return held.to(device, non_blocking=True)

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
-from labelfold.rows.loops._vectors import VECTOR_BYTES, add_rows, add_to_rows, run
+from labelfold.rows.loops._vectors import VECTOR_BYTES, add_rows, add_to_rows, aligned, run
 
 # Largest width k for which a separate loop is compiled, in a sixth of a second. It takes a fifth to two thirds of the
 # time of the general loop.
@@ -88,31 +88,26 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
 
     def fill(piece: tuple[int, int], stop: Any) -> np.ndarray:
         part = P[:, slice(*piece)]
-        inside, out = aligned(part.shape, P.dtype), aligned(part.shape, P.dtype)
-        inside[:, : part.shape[1]] = part
-        inside[:, part.shape[1] :] = 0
-        out.fill(0)
-        entries = columns.data, columns.indices, columns.indptr
-        run(_through, _special(out.shape[1]), *entries, inside, np.empty_like(out[:1]), out)
+        out = padded(np.zeros_like(part))
+        csr_normal(columns.data, columns.indices, columns.indptr, padded(part), out)
         return out[:, : part.shape[1]]
 
     parts = threads.run(fill, list(itertools.pairwise(cuts)))
     return np.hstack([np.empty_like(P[:, :0]), *parts])
 
 
-def aligned_width(k: int, dtype: Any) -> int:
+def padded_width(k: int, dtype: Any) -> int:
     """Return k, rounded up to a multiple of the numbers in a vector."""
     per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
     return -(-k // per_vector) * per_vector
 
 
-def aligned(shape: tuple[int, int], dtype: Any) -> np.ndarray:
-    """Return an uninitialised array whose rows begin at multiples of the width of vectors; it may be wider."""
-    per_vector = VECTOR_BYTES // np.dtype(dtype).itemsize
-    n, k = shape[0], aligned_width(shape[1], dtype)
-    memory = np.empty(n * k + per_vector, dtype=dtype)
-    start = -memory.ctypes.data % VECTOR_BYTES // memory.itemsize
-    return memory[start : start + n * k].reshape(n, k)
+def padded(A: np.ndarray) -> np.ndarray:
+    """Return a copy whose rows begin at multiples of the width of vectors, and end with zeros."""
+    n, k = A.shape
+    out = aligned((n, padded_width(k, A.dtype)), A.dtype)
+    out[:, :k], out[:, k:] = A, 0
+    return out
 
 
 @_compile

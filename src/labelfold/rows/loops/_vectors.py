@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -31,6 +32,14 @@ _FLAGS = ("contract", "reassoc", "nsz")
 _LOG = logging.getLogger("labelfold")
 _compile = compiled(FAST)
 _usable = True
+
+
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an uninitialised array that begins at a multiple of the width of vectors, which is a cache line."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.empty(size + VECTOR_BYTES, dtype=np.uint8)
+    start = -room.ctypes.data % VECTOR_BYTES
+    return room[start : start + size].view(dtype).reshape(shape)
 
 
 def run(make: Callable[[int], Any], special: int, *arguments: Any) -> Any:
