@@ -59,11 +59,11 @@ def graph_features(C, s, name):
     return U * np.sqrt(w)
 
 
-def left_out(K, Y, ridge):
-    """Return the residual of each labelled row where it is left out, by fitting without it."""
-    residuals = np.zeros_like(Y)
+def left_out(K, Y, ridge, groups=None):
+    """Return the residual of each labelled row where it, or its group, is left out, by fitting without it."""
+    residuals, groups = np.zeros_like(Y), np.arange(len(Y)) if groups is None else np.asarray(groups)
     for i in range(len(Y)):
-        rest = np.delete(np.arange(len(Y)), i)
+        rest = np.flatnonzero(groups != groups[i])
         alpha = np.linalg.solve(K[np.ix_(rest, rest)] + ridge * np.eye(len(rest)), Y[rest])
         residuals[i] = Y[i] - K[i, rest] @ alpha
     return residuals

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
+from labelfold.model_selection._groups import Groups
 from labelfold.semi_supervised._calibration import accuracy_interval, steepness
 from labelfold.semi_supervised._unsupervised import unsupervised
 from labelfold.semi_supervised._view_list import KERNELS, RIDGES, View, forms_for, views_of
@@ -106,16 +107,117 @@ def test_numbers_and_labels_are_those_of_the_transcription(clusters, rng):
 def test_leave_one_out_is_refitting_without_the_row(rng, is_kernel):
     phi, Y = rng.standard_normal((12, 4)), rng.standard_normal((12, 2))
     found = spectrum(phi @ phi.T if is_kernel else phi, is_kernel, 0.1)
-    left = leave_one_out(found, Y, RIDGE)
+    alone = Groups.single(12)
+    left = leave_one_out(found, Y, RIDGE, alone)
     K = phi @ phi.T + 0.1
     for r, ridge in enumerate(RIDGE):
         np.testing.assert_allclose(left.residuals[r], reference.left_out(K, Y, ridge), atol=1e-9)
-    without = errors_without_each(found, RIDGE, left, 1.0)
+    without = errors_without_each(found, Y, RIDGE, alone, 1.0)
     for i in (0, 7):
         rest = np.delete(np.arange(12), i)
         for r, ridge in enumerate(RIDGE):
             residuals = reference.left_out(K[np.ix_(rest, rest)], Y[rest], ridge)
             assert without[r, i] == pytest.approx((residuals**2).sum() / 11, rel=1e-8)
+
+
+@pytest.mark.parametrize("is_kernel", [True, False])
+def test_leaving_out_groups_is_refitting_without_them(rng, is_kernel):
+    phi, Y = rng.standard_normal((14, 4)), rng.standard_normal((14, 2))
+    groups = Groups(np.array([0, 1, 1, 2, 0, 3, 3, 3, 4, 5, 5, 2, 6, 6]))
+    found = spectrum(phi @ phi.T if is_kernel else phi, is_kernel, 0.1)
+    left, K = leave_one_out(found, Y, RIDGE, groups), phi @ phi.T + 0.1
+    without = errors_without_each(found, Y, RIDGE, groups, np.array([1.0, 2.0]))
+    for r, ridge in enumerate(RIDGE):
+        np.testing.assert_allclose(
+            left.residuals[r], reference.left_out(K, Y, ridge, groups.codes), atol=1e-6
+        )
+        for i in (0, 5, 8):
+            rest = np.flatnonzero(groups.codes != groups.codes[i])
+            residuals = reference.left_out(K[np.ix_(rest, rest)], Y[rest], ridge, groups.codes[rest]) / [1, 2]
+            assert without[r, i] == pytest.approx((residuals**2).sum() / len(rest), rel=1e-6)
+
+
+def test_single_groups_change_nothing(clusters):
+    X, y = clusters
+    known = some_labels(y)
+    plain, grouped = LabelFold().fit(X, known), LabelFold().fit(X, known, groups=range(60))
+    np.testing.assert_array_equal(plain.decision_function(X), grouped.decision_function(X))
+    assert plain.loo_interval_ == grouped.loo_interval_
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression", "multilabel"])
+def test_no_left_out_prediction_depends_on_the_labels_of_its_group(rng, task):
+    """Other labels of a group change the scores of its rows in no view, no tree and no weight."""
+    groups = np.arange(60) // 4
+    X = rng.standard_normal((60, 5)) + rng.standard_normal((15, 5))[groups]
+    y = {
+        "binary": (X[:, 0] > 0).astype(float),
+        "multiclass": np.digitize(X[:, 0], [-0.5, 0.5]).astype(float),
+        "regression": X[:, 0] + 0.5,
+        "multilabel": (X[:, :2] > 0).astype(float),
+    }[task]
+    y[40:] = np.nan
+    other = y.copy()
+    # a permutation of labels within the group keeps their mean, which the targets are centred by
+    own = np.flatnonzero(groups == 3)
+    other[own] = y[own[::-1]]
+    assert not np.array_equal(other[own], y[own])
+    # the order of the numbers decides which trees are grown without which part
+    views = ["linear", "rbf", *(["trees"] if task != "regression" else [])]
+    first, second = (LabelFold(views=views).fit(X, one, groups=groups) for one in (y, other))
+    np.testing.assert_allclose(first.loo_predictions_[own], second.loo_predictions_[own], atol=1e-6)
+    if task == "regression":
+        alone, changed = (LabelFold(views=views).fit(X, one) for one in (y, other))
+        assert np.abs(alone.loo_predictions_[own] - changed.loo_predictions_[own]).max() > 1e-3
+
+
+def test_rows_labelled_twice_promise_no_more_than_they_hold():
+    """Twenty rows twice, with labels by the toss of a coin."""
+    scores, held = [], 0
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((300, 8))
+        X[20:40] = X[:20]
+        known = np.full(300, -1)
+        known[:40] = np.tile(rng.integers(0, 2, 20), 2)
+        with pytest.warns(UserWarning, match="40 of the 40 labelled rows are exact copies"):
+            fold = LabelFold().fit(X, known)
+        assert len(set(fold.groups_)) == 20
+        held += fold.loo_interval_[0] < 0.5 < fold.loo_interval_[1]
+        scores.append(fold.loo_score_)
+        assert LabelFold().fit(X, known, groups=range(300)).loo_score_ == 1.0
+    assert np.mean(scores) < 0.7
+    assert held >= 4
+
+
+def test_visits_of_a_patient_are_left_out_together(rng):
+    groups = np.repeat(np.arange(60), 5)
+    X = rng.standard_normal((60, 8))[groups] + 0.2 * rng.standard_normal((300, 8))
+    known = np.where(np.arange(300) < 40, rng.integers(0, 2, 60)[groups], -1)
+    known[:5], known[5:10] = 0, 1
+    fold = LabelFold().fit(X, known)
+    assert fold.loo_score_ > 0.9
+    own = fold.refit(known, groups=groups, full=True)
+    assert own.groups_.tolist() == groups[:40].tolist()
+    assert own.loo_score_ < 0.9
+    assert own.loo_interval_[1] - own.loo_interval_[0] > 0.4
+    assert own.refit(known).groups_.tolist() == groups[:40].tolist()
+
+
+def test_copies_of_a_discrete_table_are_left_out_alone(rng):
+    X = rng.integers(0, 3, (400, 3)).astype(float)
+    known = np.where(np.arange(400) < 80, (X[:, 0] > X[:, 1]).astype(int), -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fold = LabelFold().fit(X, known)
+    assert len(set(fold.groups_)) == 80
+
+
+def test_one_group_says_nothing(rng):
+    X, known = rng.standard_normal((30, 3)), np.where(np.arange(30) < 10, np.arange(30) % 2, -1)
+    fold = LabelFold().fit(X, known, groups=np.zeros(30))
+    assert np.isnan(fold.loo_score_)
+    assert fold.loo_interval_ == (0.0, 1.0)
 
 
 def test_the_scores_of_all_views_add_up(clusters):
@@ -361,13 +463,13 @@ def test_probabilities_are_as_likely_as_they_say(rng):
 
 
 def test_intervals():
-    share, low, high = accuracy_interval(np.arange(50) < 40)
+    share, low, high = accuracy_interval(np.arange(50) < 40, Groups.single(50))
     assert share == 0.8
     # Clopper and Pearson's of 90 % for 32 of 40, which binomial tails define.
     assert binom.sf(31, 40, low) == pytest.approx(0.05)
     assert binom.cdf(32, 40, high) == pytest.approx(0.05)
-    assert accuracy_interval(np.ones(20, dtype=bool))[2] == 1.0
-    assert accuracy_interval(np.zeros(20, dtype=bool))[1] == 0.0
+    assert accuracy_interval(np.ones(20, dtype=bool), Groups.single(20))[2] == 1.0
+    assert accuracy_interval(np.zeros(20, dtype=bool), Groups.single(20))[1] == 0.0
 
 
 def test_components_beyond_the_discriminant_ones(clusters):

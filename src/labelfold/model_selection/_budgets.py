@@ -102,12 +102,12 @@ class LabelBudgetSplit(BaseCrossValidator):
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows to train on, the unlabelled ones and ``budget`` others, and the rows to test on."""
-        known = LabelStrata.of(X, y, self.unlabeled, self.task)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
         never = np.setdiff1d(np.arange(known.n), known.index)
         for _, _, test, kept in self._draws(known):
             yield np.union1d(never, kept), test
 
-    def problems(self, X: Any, y: Any) -> Iterator[LabelProblem]:
+    def problems(self, X: Any, y: Any, groups: Any = None) -> Iterator[LabelProblem]:
         """Yield the training problems, repeat by repeat, with the labels beyond the budget hidden.
 
         Parameters
@@ -116,13 +116,16 @@ class LabelBudgetSplit(BaseCrossValidator):
             Only its number of rows is used; it may be None.
         y : array-like of shape (n,) or (n, c)
             Labels in any form that the estimators take.
+        groups : array-like of shape (n,), optional
+            Rows with an equal value belong together. The labelled rows of a group are held out together or not at
+            all.
 
         Yields
         ------
         LabelProblem
             There are ``n_repeats * len(budgets)``.
         """
-        known = LabelStrata.of(X, y, self.unlabeled, self.task)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
         mark = None if self.task == "regression" else self.unlabeled  # in regression -1 is a number
         for repeat, budget, test, kept in self._draws(known):
             train = known.without(test)
@@ -133,19 +136,31 @@ class LabelBudgetSplit(BaseCrossValidator):
         """Return the number of splits; y is needed if the budgets depend on it."""
         if self.budgets is not None:
             return self.n_repeats * len(self.budgets)
-        return self.n_repeats * len(_budgets(LabelStrata.of(X, y, self.unlabeled, self.task), self.test_size))
+        known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
+        return self.n_repeats * len(self._default_budgets(known))
 
     def _draws(self, known: LabelStrata) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-        budgets = _budgets(known, self.test_size) if self.budgets is None else self.budgets
-        check_budgets(known, budgets, self.test_size)
         if self.n_repeats < 1:
             raise ValueError(f"n_repeats is the number of draws, at least 1, not {self.n_repeats!r}.")
+        budgets = self._default_budgets(known) if self.budgets is None else self.budgets
+        check_budgets(known, budgets, self.test_size, self._kept_by_groups(known))
         for repeat in range(self.n_repeats):
-            # one generator for each repeat, so that the first repeats do not depend on their number
-            rng = np.random.default_rng([self.random_state, repeat])
-            test, queue = _draw(known, self.test_size, rng)
+            test, queue = self._one(known, repeat)
             for budget in budgets:
                 yield repeat, budget, known.index[test], known.index[np.sort(queue[:budget])]
+
+    def _one(self, known: LabelStrata, repeat: int) -> tuple[np.ndarray, np.ndarray]:
+        # one generator for each repeat, so that the first repeats do not depend on their number
+        return _draw(known, self.test_size, np.random.default_rng([self.random_state, repeat]))
+
+    def _default_budgets(self, known: LabelStrata) -> list[int]:
+        return _budgets(known, self.test_size, self._kept_by_groups(known))
+
+    def _kept_by_groups(self, known: LabelStrata) -> int | None:
+        """Return the least number of labels that the draws of groups leave for training; None without groups."""
+        if known.groups is None or not 0 < self.test_size < 1:
+            return None
+        return min(len(self._one(known, repeat)[1]) for repeat in range(self.n_repeats))
 
 
 def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> list[int]:
@@ -171,7 +186,13 @@ def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> l
 
 
 def label_curve(
-    estimator: Any, X: Any, y: Any, *, cv: LabelBudgetSplit | None = None, scoring: Any = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    cv: LabelBudgetSplit | None = None,
+    scoring: Any = None,
 ) -> dict[str, np.ndarray]:
     """Return the score of an estimator for each number of labels.
 
@@ -183,6 +204,8 @@ def label_curve(
         The rows.
     y : array-like of shape (n,) or (n, c)
         Labels in any form that the estimators take.
+    groups : array-like of shape (n,), optional
+        Rows with an equal value belong together. The labelled rows of a group are held out together or not at all.
     cv : LabelBudgetSplit, optional
         Budgets, repeats and seed.
     scoring : str or callable, optional
@@ -206,7 +229,7 @@ def label_curve(
     truth = as_array(y, quiet=True)[0] if not hasattr(y, "iloc") else y
     scores: dict[int, list[float]] = {}
     times: dict[int, list[float]] = {}
-    for problem in cv.problems(X, y):
+    for problem in cv.problems(X, y, groups):
         start = time.perf_counter()
         model = clone(estimator).fit(_safe_indexing(X, problem.train), problem.y)
         times.setdefault(problem.budget, []).append(time.perf_counter() - start)
@@ -243,13 +266,15 @@ def hide(y: Any, rows: np.ndarray, unlabeled: Any = -1) -> np.ndarray:
     return array
 
 
-def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) -> None:
-    """Raise an error for budgets that the labels do not allow."""
+def check_budgets(
+    known: LabelStrata, budgets: Sequence[int], test_size: float, kept: int | None = None
+) -> None:
+    """Raise an error for budgets that the labels do not allow; ``kept`` as in `_range`."""
     if not 0 < test_size < 1:
         raise ValueError(
             f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
-    least, most, held = _range(known, test_size)
+    least, most, held = _range(known, test_size, kept)
     if not held:
         raise ValueError(
             "Every class has one labelled row only: none can be held out to test on; label more."
@@ -265,8 +290,8 @@ def check_budgets(known: LabelStrata, budgets: Sequence[int], test_size: float) 
             )
 
 
-def _budgets(known: LabelStrata, test_size: float) -> list[int]:
-    least, most, _ = _range(known, test_size)
+def _budgets(known: LabelStrata, test_size: float, kept: int | None = None) -> list[int]:
+    least, most, _ = _range(known, test_size, kept)
     parts = (
         least if known.kind == "classes" else (known.indicator.shape[1] if known.kind == "multilabel" else 5)
     )
@@ -275,8 +300,14 @@ def _budgets(known: LabelStrata, test_size: float) -> list[int]:
     return budgets if len(budgets) > 1 or most in budgets else [*budgets, most]
 
 
-def _range(known: LabelStrata, test_size: float) -> tuple[int, int, int]:
-    """Return the least and the largest number of labels that can be kept, and the number of held-out rows."""
+def _range(known: LabelStrata, test_size: float, kept: int | None = None) -> tuple[int, int, int]:
+    """Return the least and the largest number of labels that can be kept, and the number of held-out rows.
+
+    Where whole groups are held out, ``kept`` is the number of labelled rows that are left.
+    """
+    if kept is not None:
+        least = int(known.values.max()) + 1 if known.kind == "classes" else 1
+        return least, kept, len(known.index) - kept
     if known.kind == "classes":
         counts = np.bincount(known.values)
         held = int(_n_test(counts, test_size).sum())
@@ -297,6 +328,13 @@ def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
 
 def _draw(known: LabelStrata, test_size: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return the labelled rows to test on, ascending, and the others in the order in which budgets take them."""
+    if known.groups is not None:
+        part = known.dealt(np.array([test_size, 1 - test_size]), rng)
+        rest = np.flatnonzero(part != 0)
+        order = (
+            rng.permutation(len(rest)) if known.kind == "regression" else _queue(known.indicator[rest], rng)
+        )
+        return np.flatnonzero(part == 0), rest[order]
     if known.kind == "classes":
         return _draw_classes(known.values, test_size, rng)
     n = len(known.index)

@@ -17,7 +17,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
 
     Folds are stratified by class, by the labels of a multi-label Y (Sechidis, Tsoumakas & Vlahavas 2011), or by the
     size of continuous targets. Every class and label stays in training in every fold, so the only labelled row of a
-    class is never held out.
+    class is never held out. With ``groups`` the rows of a group are held out together.
 
     Parameters
     ----------
@@ -66,7 +66,10 @@ class SemiSupervisedKFold(BaseCrossValidator):
             Only its number of rows is used; it may be None.
         y : array-like of shape (n,) or (n, c)
             Labels in any form that the estimators take.
-        groups : ignored
+        groups : array-like of shape (n,), optional
+            Rows with an equal value belong together, such as the visits of a patient; rows without a value do not.
+            The labelled rows of a group are held out in the same fold. A group that alone has some class stays in
+            training.
 
         Yields
         ------
@@ -75,15 +78,19 @@ class SemiSupervisedKFold(BaseCrossValidator):
         """
         if not isinstance(self.n_splits, int | np.integer) or self.n_splits < 2:
             raise ValueError(f"n_splits is the number of folds, at least 2, not {self.n_splits!r}.")
-        known = LabelStrata.of(X, y, self.unlabeled, self.task)
+        known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
         rng = check_random_state(self.random_state) if self.shuffle else None
-        fold = _FOLDS[known.kind](known, self.n_splits, rng)
+        deal = _FOLDS[known.kind] if known.groups is None else _grouped
+        fold = deal(known, self.n_splits, rng)
         n_held = len(set(fold.tolist()) - {-1})
         if n_held < self.n_splits:
+            what, can, every = "labelled rows", int(np.sum(fold >= 0)), len(fold)
+            if known.groups is not None:
+                what, every = "groups of labelled rows", len(known.groups)
+                can = len(set(known.groups.codes[fold >= 0].tolist()))
             raise ValueError(
-                f"{self.n_splits} folds need as many labelled rows that can be held out, and "
-                f"{int(np.sum(fold >= 0))} of the {len(fold)} can (the last of a class stays in training); "
-                "ask for fewer folds, or label more rows."
+                f"{self.n_splits} folds need as many {what} that can be held out, and {can} of the {every} can (the "
+                "last of a class stays in training); ask for fewer folds, or label more rows."
             )
         for i in range(self.n_splits):
             test = known.index[fold == i]
@@ -145,7 +152,7 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
                 unlabeled=self.unlabeled,
                 task=self.task,
             )
-            yield from once.split(X, y)
+            yield from once.split(X, y, groups)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """Return the number of folds of all repeats together."""
@@ -180,6 +187,10 @@ def _ranked(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np
 
 def _even(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
     return spread_labels(known.indicator, np.full(k, 1 / k), _order(len(known.index), rng))
+
+
+def _grouped(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
+    return known.dealt(np.full(k, 1 / k), rng)
 
 
 _FOLDS: dict[str, Callable[..., np.ndarray]] = {"classes": _dealt, "regression": _ranked, "multilabel": _even}

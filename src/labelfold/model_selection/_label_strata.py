@@ -9,6 +9,10 @@ import numpy as np
 
 from labelfold.labels import read_batch
 from labelfold.labels._values import encode
+from labelfold.model_selection._groups import Groups, deal_groups, read_groups
+
+# Ranges of equally many numbers, whose rows are dealt evenly.
+_RANGES = 5
 
 
 @dataclass(frozen=True)
@@ -24,16 +28,19 @@ class LabelStrata:
         Indices of the labelled rows, ascending.
     values : ndarray
         Class codes (l,), a 0/1 indicator (l, c), or targets (l,) or (l, t).
+    groups : Groups or None
+        The groups of the labelled rows, which are held out as wholes.
     """
 
     kind: str
     n: int
     index: np.ndarray
     values: np.ndarray
+    groups: Groups | None = None
 
     @classmethod
-    def of(cls, X: Any, y: Any, unlabeled: Any, task: str = "auto") -> LabelStrata:
-        """Read y. Of X only the number of rows is used."""
+    def of(cls, X: Any, y: Any, unlabeled: Any, task: str = "auto", groups: Any = None) -> LabelStrata:
+        """Read y, and the groups of its rows if there are any. Of X only the number of rows is used."""
         if y is None:
             raise ValueError(
                 "A split of partly labelled rows needs y; pass one label a row, with -1, NaN or None where there is "
@@ -51,7 +58,9 @@ class LabelStrata:
             )
         if kind == "classes":
             values = encode(values, as_text=False)[1]
-        return cls(kind, n, np.flatnonzero(mask), values)
+        index = np.flatnonzero(mask)
+        grouped = None if groups is None else read_groups(groups, n).some(index)
+        return cls(kind, n, index, values, None if grouped is None or grouped.are_single else grouped)
 
     @property
     def indicator(self) -> np.ndarray:
@@ -61,6 +70,18 @@ class LabelStrata:
         given = self.values > 0
         none = ~given.any(axis=1, keepdims=True)
         return np.hstack([given, none]) if none.any() else given
+
+    def dealt(
+        self, shares: np.ndarray, rng: np.random.Generator | np.random.RandomState | None
+    ) -> np.ndarray:
+        """Return the part of each labelled row if whole groups are dealt to parts; -1 for no part."""
+        assert self.groups is not None
+        order = np.arange(len(self.groups)) if rng is None else rng.permutation(len(self.groups))
+        if self.kind != "regression":
+            return deal_groups(self.indicator, self.groups, shares, order)
+        target = self.values.reshape(len(self.values), -1)[:, 0]
+        place = np.argsort(np.argsort(target, kind="stable")) * min(_RANGES, len(target)) // len(target)
+        return deal_groups(np.eye(_RANGES)[place], self.groups, shares, order, strict=False)
 
     def without(self, held: np.ndarray) -> np.ndarray:
         """Return all rows but the test rows, ascending."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold._base import RowsTransformer
 from labelfold._decisions import Decisions
 from labelfold.labels import Labels
+from labelfold.model_selection._groups import Groups
 from labelfold.rows import Featurized, Rows
 from labelfold.rows._host import host
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
@@ -71,22 +72,22 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransforme
             raise AttributeError("label_distributions_ takes classes, and the training rows")
         return self._shares(self._train_scores)
 
-    def _calibrate(self, left_out: np.ndarray, labels: Labels) -> None:
+    def _calibrate(self, left_out: np.ndarray, labels: Labels, groups: Groups) -> None:
         """Calibrate probabilities on leave-one-out scores, and store the leave-one-out score."""
         Y = labels.columns()
         self._steepness, self._offset = 1.0, 0.0
         if self.task_ == "regression":
-            own, *interval = r2_interval(Y, left_out)
+            own, *interval = r2_interval(Y, left_out, groups)
         elif self.task_ == "multilabel":
             self._steepness, self._offset = logistic(left_out, Y)
             left_out = left_out + self._threshold()
-            own, *interval = accuracy_interval(((left_out > 0) == (Y > 0)).all(axis=1))
+            own, *interval = accuracy_interval(((left_out > 0) == (Y > 0)).all(axis=1), groups)
         else:
-            # Without its only label a class cannot be predicted.
-            known = labels.counts()[labels.values] > 1
+            # A class that is in no other group cannot be predicted without the group.
+            known = groups.holding(labels.values)[labels.values] > 1
             F, codes = _by_class(left_out)[known], labels.values[known]
             self._steepness = steepness(F, codes)
-            own, *interval = accuracy_interval(F.argmax(axis=1) == codes)
+            own, *interval = accuracy_interval(F.argmax(axis=1) == codes, groups.some(known))
         self.loo_score_, self.loo_interval_ = own, tuple(interval)
         self.loo_predictions_ = self._decide(left_out)
         if self.task_ != "regression":

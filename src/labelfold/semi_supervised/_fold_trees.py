@@ -15,6 +15,7 @@ import numpy as np
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
+from labelfold.model_selection._groups import Groups, deal_groups
 from labelfold.numerics._tree_nodes import TreeNodes, single
 from labelfold.rows import _threads as threads
 from labelfold.rows._host import dense
@@ -49,7 +50,13 @@ class Grown(NamedTuple):
 
 
 def grow(
-    X: Any, Y: np.ndarray, scale: np.ndarray | float, numbers: bool, per_part: int, seed: int
+    X: Any,
+    Y: np.ndarray,
+    scale: np.ndarray | float,
+    numbers: bool,
+    per_part: int,
+    seed: int,
+    groups: Groups | None = None,
 ) -> Grown | str:
     """Return trees of the labelled rows, or why there are none.
 
@@ -66,9 +73,12 @@ def grow(
     per_part : int
         Number of trees for each part of the rows.
     seed : int
+    groups : Groups, optional
+        Rows that are in the same part.
     """
     n, c = Y.shape
-    parts = min(_PARTS, n)
+    groups = Groups.single(n) if groups is None else groups
+    parts = min(_PARTS, len(groups))
     per_part = min(per_part, _NUMBERS // (2 * parts * min(n, _LEAVES) * c))
     if X.shape[1] > _MOST_COLUMNS:
         return f"trees are grown on {_MOST_COLUMNS:,} columns at most"
@@ -79,10 +89,16 @@ def grow(
     size = np.abs(X - middle).max(axis=0)
     if not size.any():
         return "the labelled rows do not differ"
+    if parts < 2:
+        return "the labelled rows are one group"
     size = np.where(size > 0, size, 1.0)
     order = _in_turn(X, Y, numbers, seed)
+    part = np.arange(n) % parts
+    if not groups.are_single:
+        part = _parts_of_groups(Y, numbers, groups, parts, order)[order]
+        parts = part.max() + 1
     # Many splits are equally good. Rounding removes round-off, which would otherwise choose among them.
-    places, Y, part = single(X, middle, size)[order], (Y / scale)[order].round(9), np.arange(n) % parts
+    places, Y = single(X, middle, size)[order], (Y / scale)[order].round(9)
     settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
 
     def grow_without(some: np.ndarray, stop: Event) -> list[list[Any]]:
@@ -123,8 +139,24 @@ def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarr
     return order[np.lexsort((drawn, first[kind.ravel()]))]
 
 
-def share_of_trees(views: np.ndarray, trees: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the share of the trees in the blend, and the shares that it would have without each row.
+def _parts_of_groups(
+    Y: np.ndarray, numbers: bool, groups: Groups, parts: int, order: np.ndarray
+) -> np.ndarray:
+    """Return the part of each row if whole groups are dealt to parts, in the order of their first rows."""
+    kinds = np.unique(Y, axis=0, return_inverse=True)[1].ravel()
+    if numbers:
+        kinds = np.argsort(np.argsort(Y[:, 0], kind="stable")) * parts // len(Y)
+    first = np.unique(groups.codes[order], return_index=True)[1]
+    dealt = deal_groups(
+        np.eye(kinds.max() + 1)[kinds], groups, np.full(parts, 1 / parts), np.argsort(first), strict=False
+    )
+    return np.unique(dealt, return_inverse=True)[1].ravel()
+
+
+def share_of_trees(
+    views: np.ndarray, trees: np.ndarray, groups: Groups | None = None
+) -> tuple[float, np.ndarray]:
+    """Return the share of the trees in the blend, and the shares that it would have without each row's group.
 
     It is a half if the error of the trees is at most that of the views, otherwise (e_trees / e_views)^(-l / 60) / 2.
 
@@ -132,11 +164,15 @@ def share_of_trees(views: np.ndarray, trees: np.ndarray) -> tuple[float, np.ndar
     ----------
     views, trees : ndarray of shape (l,)
         Squared leave-one-out errors of the labelled rows.
+    groups : Groups, optional
+        Rows that were left out together. l is the number of groups.
     """
-    n, least = len(views), np.finfo(np.float64).tiny
+    groups = Groups.single(len(views)) if groups is None else groups
+    n, least = len(groups), np.finfo(np.float64).tiny
 
     def share(views: Any, trees: Any, n: int) -> Any:
         behind = np.log(np.maximum(trees, least)) - np.log(np.maximum(views, least))
         return _SHARE * np.exp(-_POWER * n * np.maximum(behind, 0.0))
 
-    return float(share(views.sum(), trees.sum(), n)), share(views.sum() - views, trees.sum() - trees, n - 1)
+    each = share(groups.without(views), groups.without(trees), n - 1)
+    return float(share(views.sum(), trees.sum(), n)), each

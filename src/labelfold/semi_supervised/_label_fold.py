@@ -15,6 +15,7 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
+from labelfold.model_selection._groups import Groups, copies_of, read_groups
 from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
@@ -46,6 +47,7 @@ _NOT_SAVED = (
     "_pieces",
     "_others",
     "_others_placed",
+    "_groups",
     "_by_weight",
     "_reasons",
 )
@@ -76,6 +78,10 @@ class LabelFold(FoldPredictions):
     where each tree is grown without a tenth of the labelled rows, and e is the squared error on left-out rows. Trees
     split on one column at a time, and find patterns that views of all columns miss: a few relevant columns, and
     thresholds.
+
+    Rows that belong together, such as the visits of a patient, are left out together if ``fit`` is told the groups.
+    l is then the number of groups. So are exact copies among the labelled rows, if they are copies of each other
+    significantly more often than of other rows.
 
     ==================  ===================================================================================
     here                what it is
@@ -128,7 +134,7 @@ class LabelFold(FoldPredictions):
         ``pandas.DataFrame``.
     loo_score_ : float
         Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row. The
-        only row of a class is not counted.
+        only row of a class is not counted. With groups a row is left out with its group.
     loo_interval_ : tuple of float
         A 90% interval for the accuracy, or R^2, on other rows. It held in 87 to 91 of 100 cases in
         experiments/label_fold.py, and for R^2 in 89 in experiments/regression.py.
@@ -136,6 +142,8 @@ class LabelFold(FoldPredictions):
         Leave-one-out predictions of the labelled rows, in their order.
     loo_confidence_ : ndarray of shape (l,)
         Probabilities of these predictions; with several labels a row, that all of them are right. Absent for numbers.
+    groups_ : ndarray of shape (l,)
+        The group of each labelled row. Every row is a group by itself unless ``fit`` is given groups or finds copies.
     transduction_ : ndarray of shape (n,) or (n, c)
         The predictions for the training rows.
     label_distributions_ : ndarray of shape (n, c)
@@ -218,7 +226,7 @@ class LabelFold(FoldPredictions):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Compute the views of all rows, and weight them by the labels.
 
         Parameters
@@ -228,6 +236,10 @@ class LabelFold(FoldPredictions):
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
             Classes, 0/1 labels or numbers. ``unlabeled`` (not in regression) or a missing value marks unlabelled
             rows.
+        groups : array-like of shape (n,), default=None
+            Rows with an equal value belong together and are left out together. Rows without a value are left out
+            one by one. When None, exact copies among the labelled rows are groups if there are significantly more
+            of them than between labelled and other rows.
 
         Returns
         -------
@@ -238,12 +250,20 @@ class LabelFold(FoldPredictions):
         if rows.shape[0] == 1:
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
         self._chosen_ridges()
+        self._groups = None if groups is None else read_groups(groups, rows.shape[0])
         with threads.single_blas():  # work is parallel over rows and graphs
             self._make_views(rows)
             self._use(labels)
+        if groups is None and self.groups_.max() + 1 < len(self.groups_):
+            copied = int((np.bincount(self.groups_)[self.groups_] > 1).sum())
+            warn_user(
+                f"{copied} of the {len(self.groups_)} labelled rows are exact copies of another labelled row, far "
+                "more often than of other rows, so copies are left out together; groups=range(len(y)) leaves each "
+                "out alone"
+            )
         return self
 
-    def refit(self, y: Any, *, full: bool = False) -> Self:
+    def refit(self, y: Any, *, groups: Any = None, full: bool = False) -> Self:
         """Fit other labels of the same rows, with the views of `fit`.
 
         Only l x l problems are solved again. Views with a negligible weight are left out, unless ``full``.
@@ -252,6 +272,8 @@ class LabelFold(FoldPredictions):
         ----------
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
             The labels of the rows of `fit`. They may be more, fewer or different.
+        groups : array-like of shape (n,), default=None
+            Rows with an equal value belong together; those of `fit` when None.
         full : bool, default=False
             Whether all views are weighted again, as in `fit`.
 
@@ -264,6 +286,8 @@ class LabelFold(FoldPredictions):
             raise ValueError(
                 "refit needs the training rows, which a saved model does not hold; fit again instead"
             )
+        if groups is not None:
+            self._groups = read_groups(groups, self._n_rows)
         with threads.single_blas():
             self._use(self._read_labels(y, self._n_rows), full=full)
         return self
@@ -300,7 +324,9 @@ class LabelFold(FoldPredictions):
     def _use(self, labels: Labels, full: bool = True) -> None:
         """Weight the views by the labels, and store score, embedding and predictions."""
         ridges = self._chosen_ridges()
-        targets = targets_of(labels)
+        groups = self._groups_of(labels.index)
+        self.groups_ = groups.codes
+        targets = targets_of(labels, groups)
         views = None if full else self._heavy(labels.n_labelled)
         used = [piece for piece in self._pieces if views is None or views.intersection(piece.views)]
         found = solve(
@@ -322,7 +348,7 @@ class LabelFold(FoldPredictions):
         self.__dict__.pop("loo_confidence_", None)
         self._scores = found.scores
         self._store_weights(found, ridges, full)
-        self._calibrate(found.left_out, labels)
+        self._calibrate(found.left_out, labels, groups)
         F = training_scores(found.scores, used, self._train, self._held)
         F = np.broadcast_to(F, (self._n_rows, targets.Y.shape[1]))
         self._embedding, self.embedding_ = embedding_of(
@@ -330,6 +356,16 @@ class LabelFold(FoldPredictions):
         )
         self._train_scores = F + self._threshold()
         self.transduction_ = self._decide(self._train_scores)
+
+    def _groups_of(self, index: np.ndarray) -> Groups:
+        """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
+        if self._groups is not None:
+            return self._groups.some(index)
+        alone, others = Groups.single(len(index)), np.setdiff1d(self._others, index)
+        if not len(others):
+            return alone
+        found = copies_of(*(host(self._train.take(some).whole()) for some in (index, others)))
+        return found.groups if found.beyond_chance else alone
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form need them; all views, or the given ones."""
@@ -341,7 +377,9 @@ class LabelFold(FoldPredictions):
         """Return the solution blended with trees on the labelled rows; `refit` uses fewer trees."""
         X = host(self._train.take(labels.index).whole().double())
         per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
-        grown = grow(X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed)
+        grown = grow(
+            X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed, targets.groups
+        )
         self._reasons = [
             (view, why) for view, why in self._reasons if view != TREES
         ]  # weights for the previous labels
@@ -386,6 +424,12 @@ class LabelFold(FoldPredictions):
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether there is a score."""
         return hasattr(self, "_scores")
+
+    def __copy__(self) -> Self:
+        """Return a copy that shares the views and the training rows, which a saved model lacks."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to save: everything but the training rows."""

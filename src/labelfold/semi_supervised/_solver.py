@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelfold.labels import Labels
+from labelfold.model_selection._groups import Groups
 from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
 from labelfold.semi_supervised._fold_trees import Grown, share_of_trees
 from labelfold.semi_supervised._pieces import FormPieces, Placed
@@ -58,6 +59,8 @@ class Targets(NamedTuple):
         The constant added to kernels: a small one shrinks the intercept.
     classes : bool
         Whether each row has one class.
+    groups : Groups
+        Rows that are left out together.
     """
 
     Y: np.ndarray
@@ -65,18 +68,21 @@ class Targets(NamedTuple):
     scale: np.ndarray | float
     constant: float
     classes: bool
+    groups: Groups
 
 
-def targets_of(labels: Labels) -> Targets:
-    """Return the regression targets of labels."""
+def targets_of(labels: Labels, groups: Groups | None = None) -> Targets:
+    """Return the regression targets of labels, whose rows are left out one by one unless there are groups."""
+    groups = Groups.single(labels.n_labelled) if groups is None else groups
     Y = labels.columns()
     mean, spread = Y.mean(axis=0), Y.std(axis=0)
     if labels.task == "binary":
-        return Targets(labels.signs(), np.zeros(1), 1.0, _SHRUNK, True)
+        return Targets(labels.signs(), np.zeros(1), 1.0, _SHRUNK, True, groups)
     if labels.task == "multiclass":
-        return Targets(Y - 1 / Y.shape[1], np.full(Y.shape[1], 1 / Y.shape[1]), 1.0, _SHRUNK, True)
+        share = np.full(Y.shape[1], 1 / Y.shape[1])
+        return Targets(Y - share, share, 1.0, _SHRUNK, True, groups)
     scale = np.where(spread > 0, spread, 1.0) if labels.task == "regression" else 1.0
-    return Targets(Y - mean, mean, scale, _FREE, False)
+    return Targets(Y - mean, mean, scale, _FREE, False, groups)
 
 
 class Solution(NamedTuple):
@@ -92,7 +98,7 @@ class Solution(NamedTuple):
     errors : ndarray of shape (v, r)
         Their leave-one-out errors.
     left_out : ndarray of shape (l, c)
-        F of each labelled row, without that row in the regressions, the trees or the weights.
+        F of each labelled row, without that row and its group in the regressions, the trees or the weights.
     tree_error : float
         The squared out-of-sample error of trees; NaN if there are none.
     """
@@ -109,7 +115,8 @@ class Solution(NamedTuple):
         truth = targets.Y + targets.offset
         trees = squared_errors(truth - grown.left_out, targets.scale)
         if self.views:
-            share, each = share_of_trees(squared_errors(truth - self.left_out, targets.scale), trees)
+            views = squared_errors(truth - self.left_out, targets.scale)
+            share, each = share_of_trees(views, trees, targets.groups)
         else:
             share, each = 1.0, np.ones(len(trees))
         if share < least:
@@ -144,7 +151,9 @@ class _Problem(NamedTuple):
         """Return the regression in a view, and its indecision on unlabelled rows, (r,)."""
         seen = regressors(view, self.pieces[form], self.placed[form], self.others[form])
         found = spectrum(seen.own, seen.is_kernel, self.targets.constant)
-        fitted = _Fitted(view, form, found, leave_one_out(found, self.targets.Y, self.ridges))
+        fitted = _Fitted(
+            view, form, found, leave_one_out(found, self.targets.Y, self.ridges, self.targets.groups)
+        )
         return fitted, _doubt(seen, found, self.targets, self.ridges)
 
 
@@ -186,7 +195,7 @@ def solve(
         if n <= _KEPT_ROWS:
             kept[view] = fit
     doubt = doubts if targets.classes and others[0].T.shape[0] else None
-    w = weights(errors, n, doubt, *_prior([view for view, _ in used]), least)
+    w = weights(errors, len(targets.groups), doubt, *_prior([view for view, _ in used]), least)
     heavy = np.flatnonzero(w.any(axis=1))
     fits = [kept.get(used[j][0]) or problem.fit(*used[j])[0] for j in heavy]
     scores = _fold(fits, w[heavy], problem)
@@ -232,21 +241,25 @@ def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScore
 
 
 def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, problem: _Problem) -> np.ndarray:
-    """Return F of each labelled row, with the row left out of the regressions and of the weights."""
-    (Y, _, scale, *_), ridges = problem.targets, problem.ridges
+    """Return F of each labelled row, with its group left out of the regressions and of the weights."""
+    Y, scale, groups, ridges = (
+        problem.targets.Y,
+        problem.targets.scale,
+        problem.targets.groups,
+        problem.ridges,
+    )
     n, counts = len(Y), w > _LEFT_OUT * w.max()
     some = np.flatnonzero(counts.any(axis=1))
     errors = np.full((len(some), len(ridges), n), np.inf)
     for j, i in enumerate(some):
         used = np.flatnonzero(counts[i])
-        left = LeftOut(fits[i].left.residuals[used], fits[i].left.leverage[used])
         if n <= _EXACT_ROWS:
-            errors[j, used] = errors_without_each(fits[i].found, ridges[used], left, scale)
+            errors[j, used] = errors_without_each(fits[i].found, Y, ridges[used], groups, scale)
         else:
-            own = squared_errors(left.residuals, scale)
-            errors[j, used] = (own.sum(axis=1, keepdims=True) - own) / (n - 1)
+            own = squared_errors(fits[i].left.residuals[used], scale)
+            errors[j, used] = groups.without(own) / np.maximum(n - groups.sizes[groups.codes], 1)
     doubt = None if doubts is None else doubts[some][:, :, None]
-    share = weights(errors, n - 1, doubt, *_prior([fits[i].view for i in some]))
+    share = weights(errors, max(len(groups) - 1, 1), doubt, *_prior([fits[i].view for i in some]))
     F = Y.copy()
     for j, i in enumerate(some):
         F -= np.einsum("rl,rlc->lc", share[j], fits[i].left.residuals)

@@ -5,8 +5,9 @@ The constant k is added to the kernel K of the l labelled rows in a view, which 
 
 .. math:: \alpha = (K_k + g I)^{-1} Y, \qquad H = K_k (K_k + g I)^{-1}, \qquad r_i = (y_i - f_i) / (1 - h_{ii}),
 
-r_i is the leave-one-out residual of row i. If two rows S are left out together, their residuals are
-:math:`(I - H_{SS})^{-1} (y_S - f_S)`, which gives the errors that a view would have without row i.
+r_i is the leave-one-out residual of row i. If several rows S are left out together, their residuals are
+:math:`(I - H_{SS})^{-1} (y_S - f_S)`. This gives the residuals of rows that belong together, and the errors that a
+view would have without row i, or without its group.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from labelfold.model_selection._groups import Groups
 
 # Eigenvalues of a kernel below this share of the largest are round-off.
 _ROUND_OFF = 1e-12
@@ -86,7 +89,7 @@ class LeftOut(NamedTuple):
     Attributes
     ----------
     residuals : ndarray of shape (r, l, c)
-        y_i less its prediction, with row i left out.
+        y_i less its prediction, with row i and its group left out.
     leverage : ndarray of shape (r, l)
         h_ii.
     """
@@ -95,13 +98,24 @@ class LeftOut(NamedTuple):
     leverage: np.ndarray
 
 
-def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> LeftOut:
-    """Return the leave-one-out residuals of every ridge."""
+def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Groups) -> LeftOut:
+    """Return the residuals of every ridge, each row left out together with its group."""
     U, s = found
     shrink = s / (s + ridges[:, None])  # (r, k)
-    fitted = U @ (shrink[:, :, None] * (U.T @ Y))  # (r, l, c)
+    gaps = Y - U @ (shrink[:, :, None] * (U.T @ Y))  # (r, l, c)
     leverage = shrink @ (U**2).T
-    return LeftOut((Y - fitted) / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
+    if groups.are_single:
+        return LeftOut(gaps / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
+    for r, each in enumerate(shrink):
+        for rows in groups.by_size:
+            H = (U[rows] * each) @ U[rows].swapaxes(1, 2)
+            gaps[r, rows] = _without(H, gaps[r, rows])
+    return LeftOut(gaps, leverage)
+
+
+def _without(H: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """Return (I - H)^-1 e for blocks H (g, m, m) of the hat matrix, and e (g, m, c)."""
+    return np.linalg.solve((1 + _LEAST_GAP) * np.eye(H.shape[-1]) - H, e)
 
 
 def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
@@ -142,7 +156,7 @@ def weights(
     errors : ndarray of shape (v, r, ...)
         Leave-one-out errors; infinite for a ridge that is excluded.
     n_labelled : int
-        l.
+        l, or the number of groups of labelled rows.
     doubts : ndarray of shape (v, r, ...) or None
         Indecision on unlabelled rows; None if there are no classes to decide between.
     prior : ndarray of shape (v,)
@@ -176,20 +190,41 @@ def weights(
 
 
 def errors_without_each(
-    found: Spectrum, ridges: np.ndarray, left: LeftOut, scale: np.ndarray | float
+    found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Groups, scale: np.ndarray | float
 ) -> np.ndarray:
-    """Return the leave-one-out error of each ridge without row i, (r, l), for each i."""
+    """Return the left-out error of each ridge without the group of row i, (r, l), for each i."""
     U, s = found
-    n = len(U)
-    errors = np.empty((len(ridges), n))
-    gap = np.maximum(1 - left.leverage, _LEAST_GAP)
+    errors = np.empty((len(ridges), len(U)))
     for r, ridge in enumerate(ridges):
         H = (U * (s / (s + ridge))) @ U.T
-        e = left.residuals[r] * gap[r][:, None] / scale  # y - f
-        determinant = np.maximum(np.outer(gap[r], gap[r]) - H**2, _LEAST_GAP**2)
-        # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
-        own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[r][:, None]
-        squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2
-        np.fill_diagonal(squares, 0.0)
-        errors[r] = squares.sum(axis=1) / max(1, n - 1)
+        e = (Y - H @ Y) / scale
+        errors[r] = _without_pairs(H, e) if groups.are_single else _without_groups(H, e, groups)
+    return errors
+
+
+def _without_pairs(H: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """Return for each row i the mean squared residual of the other rows j, each without i and j."""
+    n, gap = len(H), np.maximum(1 - np.diagonal(H), _LEAST_GAP)
+    determinant = np.maximum(np.outer(gap, gap) - H**2, _LEAST_GAP**2)
+    # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
+    own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[:, None]
+    squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2
+    np.fill_diagonal(squares, 0.0)
+    return squares.sum(axis=1) / max(1, n - 1)
+
+
+def _without_groups(H: np.ndarray, e: np.ndarray, groups: Groups) -> np.ndarray:
+    """Return for each row the mean squared residual of the rows of other groups, each without both groups."""
+    n, errors = len(H), np.empty(len(H))
+    blocks = [(rows, H[rows[:, :, None], rows[:, None, :]]) for rows in groups.by_size]
+    for own in (group for rows in groups.by_size for group in rows):
+        # H and e of the regression without the group
+        turn = _without(H[np.ix_(own, own)], np.hstack([e[own], H[own]]))
+        moved, back = e + H[:, own] @ turn[:, : e.shape[1]], turn[:, e.shape[1] :]
+        squares = np.zeros(n)
+        for rows, block in blocks:
+            left = block + H[rows[:, :, None], own] @ np.moveaxis(back[:, rows], 0, 1)
+            squares[rows] = (_without(left, moved[rows]) ** 2).sum(axis=-1)
+        squares[own] = 0.0
+        errors[own] = squares.sum() / max(1, n - len(own))
     return errors

@@ -74,6 +74,7 @@ def compare_command(
     image_shape: options.ImageShape = None,
     seed: options.Seed = 0,
     output: Folder = Path("labelfold-compare"),
+    group: options.Group = None,
     label_free: options.LabelFree = None,
     scale: options.Scale = None,
     task: options.Task = "auto",
@@ -102,7 +103,7 @@ def compare_command(
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
-        table, mark = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task, group)
         recipe = recipe_for(table, rows.roles)
     _compare(
         table,
@@ -225,6 +226,7 @@ def _compare(
                     time_limit=time_limit,
                     command=command or printable(shlex.join(["labelfold", *map(hidden, sys.argv[1:])])),
                     feature_names=table.feature_names,
+                    groups=table.groups,
                     **{"name": called} | settings,
                 )
             except NothingHeldOut as nothing:

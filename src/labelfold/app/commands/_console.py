@@ -78,7 +78,7 @@ def glossed(method: Any) -> str:
 
 
 def read_labelled(
-    rows: GivenRows, label_free: list[str] | None, task: str = "auto"
+    rows: GivenRows, label_free: list[str] | None, task: str = "auto", group: list[str] | None = None
 ) -> tuple[Table, int | None]:
     """Read a table with labels.
 
@@ -93,7 +93,7 @@ def read_labelled(
         raise Refusal(f"--task is {listed(TASKS)}, not {task!r}.")
     if not rows.target and not source.labelled and rows.labels is None:
         raise Refusal(f"Which column of {where} holds the labels? Name it with --target.")
-    table = _read(rows, label_free)
+    table = _read(rows, label_free, group=group or ())
     if table.y is None:
         raise Refusal(
             f"{where} has no array y of labels; name the one that holds them with --target, or a file with --labels."

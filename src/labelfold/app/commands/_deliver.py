@@ -61,12 +61,13 @@ def deliver_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
+    from labelfold.app.registry._method import fit_grouped
     from labelfold.app.registry._methods import get_method
     from labelfold.app.registry._partly_labelled import only_missing
 
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
-    model.fit(data.X, data.targets())
+    fit_grouped(model, data.X, data.targets(), data.groups)
     say(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
         "rows."
@@ -94,7 +95,7 @@ def answer_of(found: Any) -> dict[str, Any]:
         "details": found.details,
     }
     if found.choice is not None:
-        expected = ("expected", "low", "high", "n_rows", "within", "equal")
+        expected = ("expected", "low", "high", "n_rows", "n_groups", "within", "equal")
         facts |= {name: getattr(found.choice, name) for name in expected}
     return facts
 

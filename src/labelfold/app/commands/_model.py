@@ -94,6 +94,7 @@ def fit(
             "--ridge", help="The ridge of lda, or of ridge for numbers. Default: by cross-validation."
         ),
     ] = None,
+    group: options.Group = None,
     label_free: options.LabelFree = None,
     scale: options.Scale = None,
     task: options.Task = "auto",
@@ -101,7 +102,7 @@ def fit(
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import expectation
+    from labelfold.app.compare._expect import expectation, if_grouped
     from labelfold.app.compare._plan import checked_sizes
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
@@ -112,7 +113,7 @@ def fit(
         chosen = _method_to_fit(method, components, ridge)
         writable_file(output)
         refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
-        table, mark = read_labelled(rows, label_free, task)
+        table, mark = read_labelled(rows, label_free, task, group)
         data = read_data(
             table.to_learn(),
             table.y,
@@ -121,6 +122,7 @@ def fit(
             recipe=recipe_for(table, rows.roles),
             task=task,
             feature_names=table.feature_names,
+            groups=table.groups,
         )
         tell_recipe(data.recipe)
         if components is not None:
@@ -144,6 +146,7 @@ def fit(
         "There are too few labels to estimate how well it predicts new rows; label more rows."
         if expected is None
         else expectation(expected, data.measure),
+        *if_grouped(model, data),
         f"Saved to {output}",
     ]
     say("\n".join(lines))
@@ -174,13 +177,14 @@ def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) ->
     """
     from labelfold.app._calibrate import calibrate
     from labelfold.app.compare._expect import by_leave_one_out, expected, predict_held_out
+    from labelfold.app.registry._method import fit_grouped
     from labelfold.app.registry._partly_labelled import only_missing
     from labelfold.app.registry._tuned import settled
 
     model = made(X=data.X)
     if only_gaps:
         model = only_missing(model)
-    model = settled(model.fit(data.X, data.y if data.facts.numbers else y))
+    model = settled(fit_grouped(model, data.X, data.y if data.facts.numbers else y, data.groups))
     found = by_leave_one_out(model, data)
     if found is None:
         held = predict_held_out(lambda X: made(X=X), data, seed)

@@ -25,6 +25,15 @@ app = typer.Typer(
 )
 
 Model = Annotated[Path, typer.Argument(help="A model that labelfold wrote.")]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        "-g",
+        help="A column that says which rows belong together, such as a patient, a document or a batch. Its rows are "
+        "held out together, and it is not learned from. (May be repeated: the values together count.)",
+    ),
+]
 LabelFree = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,6 +14,8 @@ import numpy as np
 from scipy import stats
 
 from labelfold.app.compare._measure import Measure
+from labelfold.app.io._problems import count
+from labelfold.model_selection._groups import Groups
 from labelfold.semi_supervised._calibration import R2_WIDER
 
 LEVEL = 0.9  # of every interval
@@ -39,12 +41,15 @@ class OutOfFold:
         The fold in which the row was held out; -1 if it never was.
     guess : ndarray of shape (r, l) or (r, l, c), optional
         The predictions themselves; 0 for rows never held out.
+    groups : Groups, optional
+        Rows that were held out together.
     """
 
     measure: Measure
     terms: np.ndarray
     fold: np.ndarray
     guess: np.ndarray | None = None
+    groups: Groups | None = None
 
     @cached_property
     def mean_terms(self) -> np.ndarray:
@@ -55,6 +60,20 @@ class OutOfFold:
     def n_rows(self) -> int:
         """Number of rows that were held out."""
         return int((self.fold >= 0).any(axis=0).sum())
+
+    @property
+    def n_groups(self) -> int | None:
+        """Number of groups of the rows that were held out; None if these do not belong together."""
+        return grouped_into(self.groups, np.flatnonzero((self.fold >= 0).any(axis=0)))
+
+    @property
+    def n_effective(self) -> float:
+        """Number of independent rows with as much information as the rows that were held out."""
+        held = np.flatnonzero((self.fold >= 0).any(axis=0))
+        if self.groups is None:
+            return float(len(held))
+        # the first half of the terms are numerators: of accuracy whether the row is right
+        return self.groups.some(held).effective(self.mean_terms[held, : self.terms.shape[2] // 2].sum(axis=1))
 
     @property
     def within(self) -> float | None:
@@ -80,7 +99,13 @@ class OutOfFold:
 
     def first(self, repeats: int) -> OutOfFold:
         """Return the predictions of the first repeats."""
-        return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats])
+        return OutOfFold(self.measure, self.terms[:repeats], self.fold[:repeats], groups=self.groups)
+
+
+def grouped_into(groups: Groups | None, index: np.ndarray) -> int | None:
+    """Return the number of groups of some rows; None if they do not belong together."""
+    some = None if groups is None else groups.some(index)
+    return None if some is None or some.are_single else len(some)
 
 
 def gap(better: OutOfFold, other: OutOfFold) -> tuple[float, float]:
@@ -128,6 +153,8 @@ class Choice:
         Number of labelled rows that were held out.
     within : float or None
         For numbers: nine of ten new ones are expected within this distance of their prediction.
+    n_groups : int or None
+        Number of groups of these rows, which were held out together; None without groups.
     """
 
     chosen: str
@@ -137,6 +164,13 @@ class Choice:
     high: float
     n_rows: int
     within: float | None = None
+    n_groups: int | None = None
+
+    @property
+    def rows(self) -> str:
+        """The labelled rows that it is from, in words."""
+        said = count(self.n_rows, "labelled row")
+        return said if self.n_groups is None else f"{said} in {count(self.n_groups, 'group')}"
 
 
 def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0) -> Choice:
@@ -166,7 +200,8 @@ def choose(found: dict[str, OutOfFold], preferred: Sequence[str], seed: int = 0)
     equal = [n for n in order if n in (order[0], chosen) or gaps[n][0] <= max(gaps[n][1], _NEGLIGIBLE)]
     expected, draws = _corrected(found, margin, chosen, seed)
     own = found[chosen]
-    return Choice(chosen, equal, expected, *interval(own, expected, draws), own.n_rows, own.within)
+    low, high = interval(own, expected, draws)
+    return Choice(chosen, equal, expected, low, high, own.n_rows, own.within, own.n_groups)
 
 
 def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float, float]:
@@ -176,7 +211,7 @@ def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float,
     """
     kind = one.measure.kind
     z = stats.norm.ppf((1 + LEVEL) / 2) * (R2_WIDER if kind == "r2" else _WIDER)
-    wilson = _wilson(min(max(expected, 0.0), 1.0), one.n_rows, z)
+    wilson = _wilson(min(max(expected, 0.0), 1.0), one.n_effective, z)
     if kind == "accuracy":
         return wilson
     half = z * float(draws.std())
@@ -184,7 +219,7 @@ def interval(one: OutOfFold, expected: float, draws: np.ndarray) -> tuple[float,
     return (low, high) if kind == "r2" else (max(min(low, wilson[0]), 0.0), max(high, wilson[1]))
 
 
-def _wilson(p: float, n: int, z: float) -> tuple[float, float]:
+def _wilson(p: float, n: float, z: float) -> tuple[float, float]:
     """Return Wilson's interval of z standard errors for a share p of n rows.
 
     >>> [round(end, 3) for end in _wilson(0.9, 60, 1.645)]
@@ -200,13 +235,14 @@ def _corrected(
 ) -> tuple[float, np.ndarray]:
     """Return the expected score, corrected for the selection, and bootstrap draws of the chosen method's score.
 
-    Bootstrap bias correction (Tsamardinos, Greasidou & Borboudakis 2018): the method is selected again on rows drawn
-    with replacement, and scored on the rows that were not drawn.
+    Bootstrap bias correction (Tsamardinos, Greasidou & Borboudakis 2018): the method is selected again on rows, or
+    groups, drawn with replacement, and scored on those that were not drawn.
     """
     names = list(found)
-    measure, n = found[chosen].measure, found[chosen].terms.shape[1]
-    rng = np.random.default_rng(seed)
-    counts = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)
+    measure, groups = found[chosen].measure, found[chosen].groups
+    groups = Groups.single(found[chosen].terms.shape[1]) if groups is None else groups
+    rng, n = np.random.default_rng(seed), len(groups)
+    counts = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)[:, groups.codes]
     left_out = (counts == 0).astype(float)
     inside = np.array([measure.value(counts @ found[name].mean_terms) for name in names])  # (m, draws)
     outside = np.array([measure.value(left_out @ found[name].mean_terms) for name in names])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
+from labelfold.app.compare._groups import LikelyGroups, groups_of, likely_groups
 from labelfold.app.compare._measure import Measure, measure_for
 from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io._problems import listed
@@ -20,6 +21,7 @@ from labelfold.app.io._split import without_gaps
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
+from labelfold.model_selection._groups import Groups
 from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
 from labelfold.tables._column import UNLIKE_NUMBERS, vector_columns
@@ -53,6 +55,10 @@ class Data:
         Those notes that say how an ambiguous y was read.
     recipe : Recipe or None
         The fitted recipe, if X was a table.
+    groups : Groups or None
+        Rows that belong together, as given or because they are copies.
+    likely_groups : list of LikelyGroups
+        Rows that may belong together.
     """
 
     X: Any
@@ -64,6 +70,26 @@ class Data:
     notes: list[str]
     doubts: list[str]
     recipe: Recipe | None = None
+    groups: Groups | None = None
+    likely_groups: list[LikelyGroups] = field(default_factory=list)
+
+    @property
+    def group_codes(self) -> np.ndarray | None:
+        """The group of each row, if there are groups."""
+        return None if self.groups is None else self.groups.codes
+
+    @property
+    def known_groups(self) -> Groups | None:
+        """The groups of the labelled rows, if there are groups."""
+        return None if self.groups is None else self.groups.some(self.labels.index)
+
+    @property
+    def testable(self) -> np.ndarray:
+        """Mask of the labelled rows whose class is in another labelled row, of another group; all without classes."""
+        if self.labels.task not in ("binary", "multiclass"):
+            return np.ones(self.labels.n_labelled, dtype=bool)
+        codes, groups = self.labels.values, self.known_groups
+        return (self.counts() if groups is None else groups.holding(codes))[codes] > 1
 
     @property
     def classes(self) -> list[str]:
@@ -140,7 +166,8 @@ class Data:
         """Return a digest of the rows, labels and settings; results with the same digest can be compared."""
         digest = hashlib.sha256(repr((self.X.shape, self.classes, settings)).encode())
         parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
-        for part in (*parts, self.y):
+        groups = () if self.groups is None else (self.groups.codes,)
+        for part in (*parts, self.y, *groups):
             digest.update(str(part.dtype).encode())
             digest.update(np.ascontiguousarray(part).data)
         return digest.hexdigest()
@@ -156,11 +183,12 @@ def read_data(
     task: str = "auto",
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
+    groups: Any = None,
 ) -> Data:
     """Read and check the rows and labels of a comparison.
 
     With ``images`` the numbered columns of a table are pixels and are all kept. ``feature_names`` are the names of
-    the columns of a matrix.
+    the columns of a matrix. Rows with an equal value of ``groups`` belong together.
     """
     X, filled = without_gaps(X)
     read: list[Any] = []
@@ -169,14 +197,18 @@ def read_data(
         read.extend(read_target_labels(y, n, unlabeled=unlabeled, task=task))
         return read[0]
 
+    table = X
     X, names, made, called = as_matrix(
         X, labels_of, recipe=recipe, images=images, feature_names=feature_names
     )
     labels, doubts = read
     ids = called if ids is None else ids
-    doubts = [*doubts, *_untested(labels)]
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
+    together, about, likely = groups_of(X, labels, groups)
+    if groups is None:
+        likely += likely_groups(table, labels, ids)
+    doubts = [*doubts, *_untested(labels), *about]
     return Data(
         X,
         coded(labels),
@@ -187,6 +219,8 @@ def read_data(
         [*doubts, *filled, *_notes(X, names, labels)],
         doubts,
         made,
+        together,
+        likely,
     )
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from labelfold.app._explain import score_gap
-from labelfold.app.compare._choice import Choice, OutOfFold, choose
+from labelfold.app.compare._choice import Choice, OutOfFold, choose, grouped_into
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._measure import R2_GLOSS, Measure
 from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
-from labelfold.app.io._problems import count
+from labelfold.app.registry._method import fit_grouped
 
 
 class HeldOut(NamedTuple):
@@ -61,7 +63,8 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
         warnings.simplefilter("ignore")  # the fit on all labels warns
         for part in split.parts:
             rows, held, at = data.X[part.train], data.X[part.test], data.places(part.test)
-            model = make(rows).fit(rows, part.y)
+            groups = None if data.groups is None else data.groups.some(part.train)
+            model = fit_grouped(make(rows), rows, part.y, groups)
             found.guess[at] = model.predict(held)
             found.gaps[at] = score_gap(model, held, found.guess[at])
             found.tested[at] = True
@@ -72,7 +75,9 @@ def expected(held: HeldOut) -> Choice:
     """Return the expected score on new rows, with its interval."""
     measure, truth = held.data.measure, held.data.truth
     terms = measure.terms(truth, held.guess)[None]
-    return choose({"it": OutOfFold(measure, terms, fold_of_rows(held.data, 1, held.seed))}, [], held.seed)
+    fold = fold_of_rows(held.data, 1, held.seed)
+    one = OutOfFold(measure, terms, fold, groups=held.data.known_groups)
+    return choose({"it": one}, [], held.seed)
 
 
 def by_leave_one_out(model: Any, data: Data) -> Choice | None:
@@ -84,13 +89,36 @@ def by_leave_one_out(model: Any, data: Data) -> Choice | None:
         return None
     low, high = model.loo_interval_
     if not data.facts.numbers:
-        counted = int((data.counts()[data.labels.values] > 1).sum())
-        return Choice("it", ["it"], model.loo_score_, low, high, counted) if counted else None
+        counted = int(data.testable.sum())
+        if not counted:
+            return None
+        several = grouped_into(data.known_groups, np.flatnonzero(data.testable))
+        return Choice("it", ["it"], model.loo_score_, low, high, counted, n_groups=several)
     truth = data.truth
-    left_out = OutOfFold(
-        data.measure, data.measure.terms(truth, model.loo_predictions_)[None], np.arange(len(truth))[None]
-    )
-    return Choice("it", ["it"], model.loo_score_, low, high, len(truth), left_out.within)
+    terms = data.measure.terms(truth, model.loo_predictions_)[None]
+    left_out = OutOfFold(data.measure, terms, np.arange(len(truth))[None], groups=data.known_groups)
+    return Choice("it", ["it"], model.loo_score_, low, high, len(truth), left_out.within, left_out.n_groups)
+
+
+def if_grouped(model: Any, data: Data) -> list[str]:
+    """Return a sentence about rows that may belong together, with the score if they are left out together.
+
+    The score is that of a LabelFold; other models would have to be fitted again.
+    """
+    said = []
+    for likely in data.likely_groups:
+        told = f"{likely.found}."
+        if hasattr(model, "loo_score_"):
+            again = copy(model).refit(data.targets(), groups=likely.groups.codes, full=True)
+            other = by_leave_one_out(again, replace(data, groups=likely.groups))
+            if other is not None:
+                measure = data.measure
+                shown = f"{measure.show(other.low)} to {measure.show(other.high)}"
+                told = (
+                    f"{likely.found}; left out together they give {measure.stated(other.expected)} ({shown})."
+                )
+        said.append(f"{told} {likely.cure}.")
+    return said
 
 
 def expectation(found: Choice, measure: Measure) -> str:
@@ -102,7 +130,7 @@ def expectation(found: Choice, measure: Measure) -> str:
     """
     said = (
         f"Expect {measure.stated(found.expected)} on new rows (90% interval {measure.show(found.low)} to "
-        f"{measure.show(found.high)}, from {count(found.n_rows, 'labelled row')})."
+        f"{measure.show(found.high)}, from {found.rows})."
     )
     return said if measure.shares else " ".join([said, *distance(found), R2_GLOSS])
 

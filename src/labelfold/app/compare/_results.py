@@ -14,7 +14,7 @@ from labelfold.app._extras import pd
 from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._expect import HeldOut, by_leave_one_out
+from labelfold.app.compare._expect import HeldOut, by_leave_one_out, if_grouped
 from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._splits import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
@@ -239,6 +239,13 @@ class Comparison:
     def details(self) -> list[str]:
         """Further sentences."""
         return _words.details(self)
+
+    @cached_property
+    def about_groups(self) -> list[str]:
+        """Sentences about rows that may belong together."""
+        if self.winner is None or self.data is None or not self.data.likely_groups:
+            return []
+        return if_grouped(self.fitted(), self.data)
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
         """Return the recommended method, or another one, fitted on all rows with all labels.

@@ -18,6 +18,7 @@ from labelfold.app._explain import ViewKind, correlations, last_step, predict_wi
 from labelfold.app.compare._expect import HeldOut, predict_held_out
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._splits import whole
+from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._partly_labelled import only_missing
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, Held
     model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    model.fit(data.X, data.targets())
+    fit_grouped(model, data.X, data.targets(), data.groups)
     if is_calibrated(model) or method != found.best_:
         return model, None
     held = predict_held_out(make, data, s["random_state"])
@@ -188,8 +189,8 @@ def left_out(found: Comparison) -> HeldOutPredictions | None:
     if hasattr(model, "loo_predictions_"):
         tested = everyone
         if data.labels.task in ("binary", "multiclass"):
-            # a class with one label cannot be predicted without it
-            tested = data.counts()[data.labels.values] > 1
+            # a class with one label, or in one group, cannot be predicted without it
+            tested = data.testable
         sure = getattr(model, "loo_confidence_", unknown)
         predicted = codes(data, model.loo_predictions_)
         return HeldOutPredictions(predicted, sure, tested, "leaving out one row at a time")

@@ -57,6 +57,7 @@ def compare(
     tell: Callable[[str], None] | None = None,
     task: str = "auto",
     feature_names: Sequence[Any] | None = None,
+    groups: Any = None,
 ) -> Comparison:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
@@ -125,6 +126,10 @@ def compare(
         nearly every labelled row has a different one; ``notes`` say how an ambiguous y was read.
     feature_names : sequence, optional
         Names of the columns, for the report, if X is a matrix.
+    groups : array-like of shape (n,), optional
+        Rows with an equal value belong together, such as the visits of a patient; rows without a value do not. Their
+        labels are hidden together, so that the score is that on rows of new groups. By default exact copies among
+        the labelled rows are groups if there are significantly more of them than between labelled and other rows.
 
     Returns
     -------
@@ -153,6 +158,7 @@ def compare(
         task=task,
         images=bool(image_shape),
         feature_names=feature_names,
+        groups=groups,
     )
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
@@ -219,6 +225,7 @@ def _facts(data: Data, plan: Plan) -> dict[str, Any]:
         "classes": data.classes,
         "counts": data.counts().tolist(),
         "n_labelled": data.labels.n_labelled,
+        "n_groups": None if data.known_groups is None else len(data.known_groups),
         "metric": data.measure.name,
         "folds": n_folds(data),
         "budgets": [*plan.budgets, data.labels.n_labelled],

@@ -19,6 +19,7 @@ from labelfold.app.compare._results import PREFERRED
 from labelfold.app.compare._splits import Part, Split, as_text, fold_splits, predictions_of
 from labelfold.app.compare._store import Store
 from labelfold.app.io._problems import one_line
+from labelfold.app.registry._method import fit_grouped
 
 # Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01
@@ -182,7 +183,8 @@ class Runs:
         if whole and run in self._refittable:
             return self._refittable[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
-        model = run.make(rows, self.seed, self.scale, self.task).fit(rows, part.y)
+        groups = self.data.groups if whole or self.data.groups is None else self.data.groups.some(part.train)
+        model = fit_grouped(run.make(rows, self.seed, self.scale, self.task), rows, part.y, groups)
         if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model
         return model

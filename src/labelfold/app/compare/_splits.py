@@ -49,12 +49,9 @@ def n_folds(data: Data) -> int:
         return 0
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
     for folds in range(wanted, 1, -1):
+        splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task)
         try:
-            next(
-                SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task).split(
-                    None, data.y
-                )
-            )
+            next(splitter.split(None, data.y, data.group_codes))
         except ValueError:
             continue
         return folds
@@ -64,14 +61,14 @@ def n_folds(data: Data) -> int:
 def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
     """Yield, for each repeat, folds over all labelled rows.
 
-    The rows of a fold stay in training as unlabelled rows.
+    The rows of a fold stay in training as unlabelled rows. Rows of a group are in the same fold.
     """
     folds = n_folds(data)
     if not folds:
         return
     everything = np.arange(data.X.shape[0])
     splitter = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed, task=data.facts.task)
-    drawn = splitter.split(None, data.y)
+    drawn = splitter.split(None, data.y, data.group_codes)
     for repeat in range(repeats):
         parts = [Part(everything, _hidden(data.y, test), test) for _, test in islice(drawn, folds)]
         yield Split(repeat, data.labels.n_labelled, parts)
@@ -97,7 +94,7 @@ def budget_splits(
         random_state=seed,
         task=data.facts.task,
     )
-    for problem in splitter.problems(None, data.y):
+    for problem in splitter.problems(None, data.y, data.group_codes):
         yield Split(problem.repeat, problem.budget, [Part(problem.train, problem.y, problem.test)])
 
 
@@ -158,7 +155,9 @@ def predictions_of(
             guesses.append(guess)
         if guesses:
             terms = np.array([data.measure.terms(truth, guess) for guess in guesses])
-            found[pair] = OutOfFold(data.measure, terms, fold[: len(terms)], np.array(guesses))
+            found[pair] = OutOfFold(
+                data.measure, terms, fold[: len(terms)], np.array(guesses), data.known_groups
+            )
     return found
 
 

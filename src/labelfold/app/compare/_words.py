@@ -27,10 +27,11 @@ def answer(found: Comparison) -> str:
     name = sized(found, best)
     if choice is None:
         return f"{name} reached {measure.stated(best['mean'])} on rows held out."
+    told = "its label" if choice.n_groups is None else "a label of its group"
     return (
         f"{name}: expect {measure.stated(choice.expected)} on new rows "
         f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
-        f"{count(choice.n_rows, 'labelled row')}, each predicted by models that were not told its label)."
+        f"{choice.rows}, each predicted by models that were not told {told})."
     )
 
 
@@ -71,6 +72,7 @@ def details(found: Comparison) -> list[str]:
     said = []
     if best is not None:
         said += [
+            *found.about_groups,
             *([] if found.choice is None else distance(found.choice)),
             *filter(None, [_what_it_is(found, best), found.measure.gloss, two_scores(found)]),
             *_standing(found),

@@ -16,7 +16,7 @@ from labelfold.app.io._csv import CsvFile
 from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from, reporting
 from labelfold.app.io._sources import Request
-from labelfold.tables._arrow import is_text, text_cells
+from labelfold.tables._arrow import MISSING, is_text, text_cells
 from labelfold.tables._blocks import BLOCK, LEARNED_FROM, Blocks, Sampler
 from labelfold.tables._column import matching
 from labelfold.tables._numbers import numbers
@@ -131,6 +131,21 @@ def as_written(table: Any, names: Sequence[str], *, coded: bool = False) -> Any:
         else:
             columns[name] = column.to_pandas()
     return pd.DataFrame(columns)
+
+
+def group_values(columns: Any) -> Any:
+    """Return the group of each row from columns: their values together; None without a column.
+
+    A row in which one of them is missing belongs to no group.
+
+    >>> group_values(pd.DataFrame({"site": ["a", "a", ""], "patient": [1, 1, 2]})).tolist()
+    ['a, 1', 'a, 1', None]
+    """
+    if not columns.shape[1]:
+        return None
+    text = columns.astype(str).apply(lambda column: column.str.strip())
+    missing = (columns.isna() | text.apply(lambda column: column.str.lower().isin(MISSING))).any(axis=1)
+    return text.agg(", ".join, axis=1).astype(object).where(~missing, None).to_numpy()
 
 
 def plain_numbers(path: Any, table: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from labelfold.app._extras import pd
 from labelfold.app.io._finished import finished_file
-from labelfold.app.io._frames import chosen
+from labelfold.app.io._frames import chosen, group_values
 from labelfold.app.io._problems import FileProblem, read_from, reporting
 from labelfold.app.io._sources import Matrix, Request
 
@@ -52,7 +52,12 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     if ids.empty:
         ids = pd.DataFrame({obs.index.name or "cell": obs.index.astype(str)})
     y = obs[targets].reset_index(drop=True) if targets else None
-    return Matrix(X, y if y is None or len(targets) > 1 else y[targets[0]], genes, ids, targets)
+    groups = group_values(
+        obs[chosen(path, names, "group", request.groups)].reset_index(drop=True).astype(object)
+    )
+    return Matrix(
+        X, y if y is None or len(targets) > 1 else y[targets[0]], genes, ids, targets, groups=groups
+    )
 
 
 def writable_copy(source: Any, path: str | os.PathLike) -> None:

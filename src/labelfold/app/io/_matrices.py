@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app._extras import pd
+from labelfold.app.io._frames import group_values
 from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, reporting
 from labelfold.app.io._sources import Matrix, Request
@@ -39,17 +40,25 @@ def npz_source(path: Path, kind: str, request: Request) -> Matrix:
         raise FileProblem(f"{path} has {X.shape[0]} rows in X but a target of shape {y.shape}.")
     names = arrays.get("feature_names")
     named = None if names is None or names.shape != X.shape[1:] else [str(n) for n in names]
-    return Matrix(X, y, named, _ids(path, arrays, request.ids, X.shape[0]), list(request.targets))
+    ids, groups = (
+        _arrays_of_rows(path, arrays, role, names, X.shape[0])
+        for role, names in (("id", request.ids), ("group", request.groups))
+    )
+    return Matrix(
+        X, y, named, ids if len(ids.columns) else None, list(request.targets), groups=group_values(groups)
+    )
 
 
-def _ids(path: Path, arrays: Mapping[str, np.ndarray], ids: Sequence[str], n: int) -> Any:
-    for name in ids:
+def _arrays_of_rows(
+    path: Path, arrays: Mapping[str, np.ndarray], role: str, names: Sequence[str], n: int
+) -> Any:
+    for name in names:
         if name not in arrays or arrays[name].shape != (n,):
             hint = did_you_mean(name, arrays)
             raise FileProblem(
-                f"{path} has no id array {name!r} of {n} values{hint}; it holds {listed(arrays)}."
+                f"{path} has no {role} array {name!r} of {n} values{hint}; it holds {listed(arrays)}."
             )
-    return pd.DataFrame({name: arrays[name] for name in ids}) if ids else None
+    return pd.DataFrame({name: arrays[name] for name in names}, index=range(n))
 
 
 def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
@@ -185,8 +194,8 @@ def npy_source(path: Path, kind: str, request: Request) -> Matrix:
 
 
 def _refuse_ids(path: Path, request: Request) -> None:
-    if request.ids:
-        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    if request.ids or request.groups:
+        raise FileProblem(f"{path} has no named columns, so none can be an id, a group or dropped.")
 
 
 def _no_choice(path: Path, request: Request) -> FileProblem:

@@ -66,6 +66,8 @@ class Request:
         Called with a sentence for each step taken to read the source.
     targets, ids : sequence of str
         Names of targets and ids, for sources whose columns are not all in one table.
+    groups : sequence of str
+        The column, or array, whose equal values say which rows belong together.
     optional : bool
         Whether the targets may be missing, because a file of labels has them.
     index_base : int or None
@@ -80,6 +82,7 @@ class Request:
     note: Callable[[str], None] = lambda sentence: None
     targets: Sequence[str] = ()
     ids: Sequence[str] = ()
+    groups: Sequence[str] = ()
     optional: bool = False
     index_base: int | None = None
     known_ids: Sequence[str] = ()
@@ -89,7 +92,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A source without a table: the matrix, and its labels and names if there are any."""
+    """A source without a table: the matrix, and its labels, names and groups if there are any."""
 
     X: Any
     y: Any = None
@@ -97,6 +100,7 @@ class Matrix:
     ids: Any = None
     targets: list[str] = field(default_factory=list)
     index_base: int | None = None
+    groups: Any = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app._extras import pa
-from labelfold.app.io._frames import Stream, as_written, chosen
+from labelfold.app.io._frames import Stream, as_written, chosen, group_values
 from labelfold.app.io._label_file import LabelFile
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
 from labelfold.app.io._sources import Matrix, Request, needed
@@ -21,6 +21,7 @@ def from_frame(path: Any, frame: Any, request: Request, beside: LabelFile | None
     """Return the parts of a table with named columns, and the columns that are not used."""
     there = frame.column_names
     targets, ids, features = request.targets, request.ids, request.features
+    groups = chosen(path, there, "group", request.groups)
     if request.optional:
         targets = [name for name in targets if matching(name, there)]
     if beside is not None:
@@ -28,15 +29,16 @@ def from_frame(path: Any, frame: Any, request: Request, beside: LabelFile | None
         ids = ids or [name for name in beside.keys if name in there]
     targets = chosen(path, there, "target", targets)
     ids = chosen(path, there, "id", ids) or [c for c in request.known_ids if c in there]
-    aside = {*targets, *ids, *chosen(path, there, "dropped", request.drop)}
+    aside = {*targets, *ids, *groups, *chosen(path, there, "dropped", request.drop)}
     names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
     if isinstance(frame, Stream):
-        X, frame = frame.split(names, targets, ids, sampled=features is None)
+        X, frame = frame.split(names, targets, [*ids, *groups], sampled=features is None)
     else:
         X = frame.select(names)
     y = as_written(frame, targets, coded=True) if targets else None
     y = y if y is None or len(targets) > 1 else y[targets[0]]
-    return Matrix(X, y, names, as_written(frame, ids) if ids else None, targets), ignored
+    named = as_written(frame, ids) if ids else None
+    return Matrix(X, y, names, named, targets, groups=group_values(as_written(frame, groups))), ignored
 
 
 def from_matrix(path: Any, content: Matrix, request: Request) -> tuple[Matrix, list[str]]:

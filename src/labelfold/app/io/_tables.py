@@ -54,6 +54,8 @@ class Table:
         Sentences about the steps taken to read the source.
     images : dict or None
         If columns are pixels: the ``column`` of paths, the ``size`` of the images, and whether in ``colour``.
+    groups : ndarray of shape (n,) or None
+        The group of each row as text, None for a row without one.
     frame : pyarrow.Table or None
         All columns as read, including dropped ones; only for the labelling page.
     """
@@ -69,6 +71,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     images: dict[str, Any] | None = None
     frame: Any = None
+    groups: np.ndarray | None = None
 
     @property
     def image_shape(self) -> tuple[int, ...] | None:
@@ -115,6 +118,7 @@ def read_table(
     *,
     target: str | Sequence[str] | None = None,
     id_columns: Sequence[str] = (),
+    group: str | Sequence[str] = (),
     known_ids: Sequence[str] = (),
     drop: Sequence[str] = (),
     features: Sequence[str] | None = None,
@@ -139,6 +143,9 @@ def read_table(
         of 0 and 1 mean several labels a row; a pattern such as ``label_*`` names them.
     id_columns : sequence of str
         Columns (NPZ: arrays) that name the rows. They are not in X; those of a text file are kept as written.
+    group : str or sequence of str
+        The column (NPZ: the array) whose equal values say which rows belong together, such as a patient. It is not
+        in X. Of several columns the values together count.
     known_ids : sequence of str
         Columns that name the rows, if the file has them.
     drop : sequence of str
@@ -182,8 +189,9 @@ def read_table(
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     beside = None if labels is None else LabelFile(labels, targets, notes.append)
     optional = beside is not None or (begin and bool(targets))
+    groups = [group] if isinstance(group, str) else list(group)
     request = Request(
-        reading, notes.append, targets, id_columns, optional, index_base, known_ids, drop, features
+        reading, notes.append, targets, id_columns, groups, optional, index_base, known_ids, drop, features
     )
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
@@ -199,7 +207,18 @@ def read_table(
         y = read_target(y, unlabeled_values) if y.ndim == 1 else _read_several(path, y, unlabeled_values)
     frame = content if begin and hasattr(content, "select") else None
     return Table(
-        found.X, y, found.names, found.ids, path, ignored, found.index_base, targets, notes, images, frame
+        found.X,
+        y,
+        found.names,
+        found.ids,
+        path,
+        ignored,
+        found.index_base,
+        targets,
+        notes,
+        images,
+        frame,
+        found.groups,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from labelfold.app.io._tables import read_target
 from labelfold.app.io._writing import csv_text
 from labelfold.app.label._honest import expected
 from labelfold.app.label._session import Session
-from labelfold.app.label._worker import twin
 
 _REPORT_SECONDS, _FIT_SECONDS = 60.0, 60.0
 _one_at_a_time = threading.Lock()  # fits and reports use all cores
@@ -59,7 +59,7 @@ def model_skops(session: Session, safe_csv: bool) -> bytes:
 
     with _one_at_a_time:
         fold, data = _model_of(session), _data(session)
-        fitted = twin(fold).refit(data.targets(), full=True)
+        fitted = copy(fold).refit(data.targets(), full=True)
         table = replace(session.rows.table, targets=[session.rows.target])
         notes = fit_notes(get_method("labelfold"), table, data, fitted.embedding_, None)
         with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,7 +176,7 @@ class Worker(threading.Thread):
             self._show(self._Z, seconds=_MAP_SECONDS[0])
             return
         count = int(np.sum(labels != None))  # noqa: E711 - entry by entry
-        fold = twin(self._fold).set_params(unlabeled=None).refit(labels, full=full)
+        fold = copy(self._fold).set_params(unlabeled=None).refit(labels, full=full)
         if full:
             self._full_at, self._full_classes = count, known
         self._due = known != self._full_classes or not self._full_at / _AGAIN < count < self._full_at * _AGAIN
@@ -198,13 +199,3 @@ class Worker(threading.Thread):
             self._shown = Z, self._map.update(Z, seconds=seconds)
         none = np.full(n, -1, dtype=np.int16)
         self.publish(Said(None, Z, self._shown[1], none, np.zeros(n), None, [], 0))
-
-
-def twin(fold: Any) -> Any:
-    """Return a copy of a LabelFold that shares its views; refitting the copy does not change the original.
-
-    `copy.copy` would drop the training rows, as pickling does.
-    """
-    other: Any = object.__new__(type(fold))
-    other.__dict__.update(fold.__dict__)
-    return other

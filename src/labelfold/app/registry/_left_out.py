@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import right
 from labelfold.labels import Labels
 from labelfold.model_selection import SemiSupervisedKFold
 from labelfold.model_selection._choosing import left_out_guesses
+from labelfold.model_selection._groups import Groups
 
 
 def left_out_splits(
-    known: np.ndarray, cv: int, seed: int | None
+    known: np.ndarray, cv: int, seed: int | None, groups: Groups | None = None
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], np.ndarray]:
     """Return folds of the labelled rows; a class with one label keeps it in training in every fold.
 
@@ -28,6 +30,8 @@ def left_out_splits(
         Number of folds; fewer if a class has fewer labels.
     seed : int, optional
         Seed of the folds.
+    groups : Groups, optional
+        Rows that are held out together.
 
     Returns
     -------
@@ -39,17 +43,21 @@ def left_out_splits(
     tested = np.ones(len(known), dtype=bool)
     numbers = known.ndim == 1 and known.dtype.kind == "f"
     if known.ndim == 1 and not numbers:
-        counts = np.bincount(known)
+        counts = np.bincount(known) if groups is None else groups.holding(known)
         cv = int(counts[counts > 1].min(initial=cv))
         tested = counts[known] > 1
     if 2 * tested.sum() < len(known):
         return [], tested
     task = "regression" if numbers else "classification"
-    splitter = SemiSupervisedKFold(min(cv, len(known)), shuffle=True, random_state=seed, task=task)
+    most = len(known) if groups is None else len(groups)
+    splitter = SemiSupervisedKFold(min(cv, most), shuffle=True, random_state=seed, task=task)
     try:
-        return list(splitter.split(None, known)), tested
+        splits = list(splitter.split(None, known, None if groups is None else groups.codes))
     except ValueError:  # too few rows
         return [], tested
+    if groups is not None:  # where a class would be in no other fold, a group stays in training
+        tested = np.isin(np.arange(len(known)), np.concatenate([test for _, test in splits]))
+    return splits, tested
 
 
 def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
@@ -66,7 +74,7 @@ def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
     return found if isinstance(candidates[0], list) else found[0]
 
 
-def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
+def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray, groups: Groups | None = None) -> float:
     """Return the out-of-fold score of a classifier (see `right`); for `Tuned`, the best score of its candidates.
 
     Parameters
@@ -77,6 +85,8 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
         The labelled rows.
     known : ndarray of shape (l,) or (l, c)
         Their class codes, numbers, or 0 and 1 for several labels a row.
+    groups : Groups, optional
+        Rows that are held out together.
 
     Returns
     -------
@@ -86,8 +96,8 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit on all labels warns
         if hasattr(classifier, "grid"):
-            return float(clone(classifier).fit(Z, known).scores_.max(initial=-np.inf))
-        splits, tested = left_out_splits(known, 5, 0)
+            return float(fit_grouped(clone(classifier), Z, known, groups).scores_.max(initial=-np.inf))
+        splits, tested = left_out_splits(known, 5, 0, groups)
 
         def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray]:
             return [clone(classifier).fit(Z[train], known[train]).predict(Z[test])]

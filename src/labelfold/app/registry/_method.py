@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse as sp
@@ -13,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from labelfold.app.registry._column_forms import column_form, make_form
 from labelfold.app.registry._multilabel import for_task
 from labelfold.features._column_kind import AS_IS, TF_IDF
+from labelfold.model_selection._groups import Groups
 
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts
@@ -139,3 +141,17 @@ class Method:
         """
         form = column_form(scale)
         return AS_IS if self.own_forms or (self.counts and form == TF_IDF) else form
+
+
+def fit_grouped(model: Any, X: Any, y: Any, groups: Groups | None) -> Any:
+    """Fit a model, and tell it the groups of the rows if it, or the last step of a pipeline, has a use for them.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> fit_grouped(Ridge(), [[0.0], [1.0]], [0.0, 1.0], Groups.single(2)).n_features_in_
+    1
+    """
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if groups is None or "groups" not in signature(last.fit).parameters:
+        return model.fit(X, y)
+    step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    return model.fit(X, y, **{f"{step}groups": groups.codes})

@@ -23,8 +23,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labelfold._decisions import TaskScore
 from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_score, left_out_splits, size_without_folds
+from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
 from labelfold.labels import Labels, read_labels
+from labelfold.model_selection._groups import Groups, read_groups
 from labelfold.rows._host import short_indices
 
 
@@ -62,8 +64,8 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         self.task = task
         self.unlabeled = unlabeled
 
-    def fit(self, X: Any, y: Any) -> Labelled:
-        """Fit on the labelled rows of X."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Labelled:
+        """Fit on the labelled rows of X; parts that choose by folds hold out the rows of a group together."""
         X = short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
         self.task_, values = labels.task, labels.values
@@ -73,8 +75,11 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
             values = (values - self.center_) / self.spread_
         else:
             self.classes_ = labels.classes
-        self._fit_reducer(X, labels, values)
-        self.classifier_ = clone(self._classifier()).fit(self._reduced(X[labels.index]), values)
+        known = None if groups is None else read_groups(groups, X.shape[0]).some(labels.index)
+        self._fit_reducer(X, labels, values, known)
+        self.classifier_ = fit_grouped(
+            clone(self._classifier()), self._reduced(X[labels.index]), values, known
+        )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -100,7 +105,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
     def _classifier(self) -> Any:
         return PerLabel(LinearSVC()) if self.classifier is None else self.classifier
 
-    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray, groups: Groups | None) -> None:
         """Do nothing: there is no reducer."""
 
     def _reduced(self, X: Any) -> Any:
@@ -177,20 +182,20 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         check_is_fitted(self)
         return self.reducer_.get_feature_names_out()
 
-    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray) -> None:
+    def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray, groups: Groups | None) -> None:
         y = coded(labels)
         if self.sizes is None:
             self.reducer_ = self._sized(None).fit(X, y)
             return
         sizes = list(self.sizes)
-        if not left_out_splits(values, 5, 0)[0]:
+        if not left_out_splits(values, 5, 0, groups)[0]:
             sizes = [size_without_folds(labels, sizes)]
         largest = max(sizes)
         fitted = {size: self._sized(size).fit(X, y) for size in ([largest] if self.nested else sizes)}
         scores = []
         for size in sizes if len(sizes) > 1 else ():
             Z = fitted[largest if self.nested else size].transform(X[labels.index])[:, :size]
-            scores.append(left_out_score(self._classifier(), Z, values))
+            scores.append(left_out_score(self._classifier(), Z, values, groups))
         best = sizes[int(np.argmax(scores))] if scores else sizes[0]
         self.reducer_ = fitted[best] if best in fitted else self._sized(best).fit(X, y)
 

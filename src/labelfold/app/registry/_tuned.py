@@ -24,10 +24,12 @@ from threadpoolctl import threadpool_limits
 
 from labelfold._decisions import TaskScore
 from labelfold.app.registry._left_out import left_out_splits, size_without_folds
+from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import inner_has, read_any_labels, right, tags_of_task
 from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.labels import Labels
 from labelfold.model_selection._choosing import left_out_guesses
+from labelfold.model_selection._groups import Groups, read_groups
 
 _FEW = 200  # most labelled rows for which folds are drawn several times
 
@@ -123,25 +125,27 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.task = task
         self.unlabeled = unlabeled
 
-    def fit(self, X: Any, y: Any) -> Tuned:
-        """Choose the penalty on the labelled rows of X and fit."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Tuned:
+        """Choose the penalty on the labelled rows of X and fit; rows of a group are held out together."""
         checked = validate_data(self, X, accept_sparse="csr")
         labels = read_any_labels(y, checked.shape[0], self)
         candidates = self._candidates(checked, labels)
         chosen = _rows_to_tune_on(labels.values, self.most_rows, self.random_state)
         index, known = labels.index[chosen], labels.values[chosen]
+        every = None if groups is None else read_groups(groups, checked.shape[0])
+        grouped = None if every is None or every.some(index).are_single else every.some(index)
         kept = self._kept(checked.shape[0], index, labels.index)
         # one BLAS thread: for many small fits synchronisation costs more than it gains
         with threadpool_limits(1, user_api="blas"):
             rows = checked if len(kept) == checked.shape[0] else checked[kept]
-            self.scores_ = self._score(rows, np.searchsorted(kept, index), known, candidates)
+            self.scores_ = self._score(rows, np.searchsorted(kept, index), known, candidates, grouped)
         self.best_value_ = candidates[0] if self.fallback is None else self.fallback
         if self.fallback == "classes":
             self.best_value_ = size_without_folds(labels, candidates)
         if len(self.scores_):
             self.best_value_ = candidates[int(np.argmax(self.scores_))]
         # X as given, so that the model keeps the column names
-        self.estimator_ = self._with(self.best_value_).fit(X, y)
+        self.estimator_ = fit_grouped(self._with(self.best_value_), X, y, every)
         self.task_ = labels.task
         if self.task_ != "regression":
             self.classes_ = self.estimator_.classes_
@@ -165,20 +169,28 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return clone(self.estimator).set_params(**{self.parameter: value})
         return clone(self.estimator).set_params(**dict(zip(self.parameter, value, strict=True)))
 
-    def _score(self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any]) -> np.ndarray:
+    def _score(
+        self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any], groups: Groups | None
+    ) -> np.ndarray:
         """Return the out-of-fold score of each candidate; empty if there are too few labels for folds."""
         if len(candidates) < 2:
             return np.empty(0)
         once = self.hide or len(known) > _FEW
         seeds = np.random.default_rng(self.random_state).integers(2**31, size=1 if once else self.repeats)
-        rounds = [self._round(X, index, known, candidates, int(seed)) for seed in seeds]
+        rounds = [self._round(X, index, known, candidates, groups, int(seed)) for seed in seeds]
         return np.mean(rounds, axis=0)
 
     def _round(
-        self, X: Any, index: np.ndarray, known: np.ndarray, candidates: Sequence[Any], seed: int
+        self,
+        X: Any,
+        index: np.ndarray,
+        known: np.ndarray,
+        candidates: Sequence[Any],
+        groups: Groups | None,
+        seed: int,
     ) -> np.ndarray:
         """Return the out-of-fold score of each candidate for one draw of the folds."""
-        splits, tested = left_out_splits(known, self.cv, seed)
+        splits, tested = left_out_splits(known, self.cv, seed, groups)
         if not splits:
             return np.empty(0)
 

@@ -72,8 +72,8 @@ class ScikitLDA(TransformerMixin, Labelled):
         super().__init__(unlabeled=unlabeled)
         self.n_components = n_components
 
-    def fit(self, X: Any, y: Any) -> ScikitLDA:
-        """Fit on the labelled rows of X."""
+    def fit(self, X: Any, y: Any, groups: Any = None) -> ScikitLDA:
+        """Fit on the labelled rows of X; ``groups`` are ignored."""
         X = validate_data(self, X)
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator="ScikitLDA")
         self.task_, self.classes_ = labels.task, labels.classes

@@ -1,0 +1,175 @@
+"""Rows of a comparison that belong together: given groups, exact copies, and columns that look like groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from labelfold.labels import Labels
+from labelfold.model_selection._groups import Groups, copies_of, read_groups
+from labelfold.tables._arrow import as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
+from labelfold.tables._blocks import Blocks
+
+_MOST_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
+# Names of columns that name what a row belongs to, and values that do, such as P017.
+_NAMED = re.compile(
+    r"(?:^|[\W_])(?:u?id|ids|uuid|guid|key|no|nr|num|number|code|ref)$|(?<=[a-z])I[dD]$|"
+    r"patient|subject|person|participant|proband|user|customer|client|member|donor|animal|mouse|household|family|"
+    r"student|employee|speaker|author|writer|session|batch|plate|slide|device|machine|sensor|site|station|plot|"
+    r"account|vehicle|document|visit|case|group|cluster|block",
+    re.IGNORECASE,
+)
+_CODED = re.compile(r"[A-Za-z]{1,12}[-_. #]?\d+[A-Za-z]?")
+_LEAST_VALUES = 4
+# Share of the rows that share their value with another row, and of those whose value determines the label.
+_SHARED, _DETERMINED = 0.5, 0.95
+_DRAWS, _LEVEL = 199, 0.01
+
+
+class LikelyGroups(NamedTuple):
+    """Rows that may belong together, but are held out one by one.
+
+    Attributes
+    ----------
+    found : str
+        The sentence that says so.
+    cure : str
+        How to hold them out together.
+    groups : Groups
+        Of all rows; those without a label are single.
+    """
+
+    found: str
+    cure: str
+    groups: Groups
+
+
+def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[str], list[LikelyGroups]]:
+    """Return the groups of the rows, as given or of exact copies, sentences about these, and copies that are none.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, d)
+        The rows as the methods see them.
+    labels : Labels
+    groups : array-like of shape (n,), or None
+        Equal values for rows that belong together.
+    """
+    n = X.shape[0]
+    if groups is not None:
+        given = read_groups(groups, n)
+        if len(given.some(labels.index)) < 2:
+            raise ValueError(
+                f"The {labels.n_labelled} labelled rows are in one group, so none can be held out; label rows of "
+                "other groups, or leave out the groups."
+            )
+        return given, [], []
+    others = np.flatnonzero(~labels.labelled)
+    some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
+    copies = copies_of(X[labels.index], X[some])
+    if not copies.n_copies:
+        return None, [], []
+    said = f"{copies.n_copies:,} of the {labels.n_labelled:,} labelled rows are exact copies of another labelled row"
+    if not copies.beyond_chance:
+        cure = "If they are one case recorded several times, remove them, or name a column that says so with --group"
+        return Groups.single(n), [], [LikelyGroups(said, cure, _of_labelled(copies.groups.codes, labels))]
+    told = f"{said}, far more often than of other rows, so copies are held out together."
+    return _of_labelled(copies.groups.codes, labels), [told], []
+
+
+def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = None) -> Groups:
+    """Return the groups of all rows, given those of the labelled rows, or of some of them; other rows are single."""
+    every = np.arange(labels.n_rows) + codes.max(initial=-1) + 1
+    every[labels.index if some is None else labels.index[some]] = codes
+    return Groups(every).some(np.arange(labels.n_rows))
+
+
+def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list[LikelyGroups]:
+    """Return the columns that look like groups.
+
+    Such a column has the name or the values of an id, several labelled rows a value, and determines the label.
+
+    Parameters
+    ----------
+    table : table or matrix of n rows
+        A matrix has no such columns.
+    labels : Labels
+    ids : sequence, or None
+        The names of the rows.
+    """
+    found = []
+    index = labels.index
+    if ids is not None:
+        codes = np.unique(np.asarray(ids, dtype=str)[index], return_inverse=True)[1].ravel()
+        if _determines(codes, labels):
+            found.append(_proposed("The ids", "their column", codes, labels))
+    if not is_table(table) and not isinstance(table, Blocks):
+        return found
+    cells, labelled = _labelled_cells(table, index)
+    for name in cells.column_names:
+        column = cells.column(name)
+        if not (is_text(column.type) or pa.types.is_integer(column.type) or is_number(column.type)):
+            continue
+        if _NAMED.search(name) is None and not is_text(column.type):
+            continue
+        values, codes = distinct(text_cells(column))
+        here = np.flatnonzero(codes >= 0)
+        coded = _NAMED.search(name) is not None or all(map(_CODED.fullmatch, values.to_pylist()))
+        if coded and len(here) and _determines(codes[here], labels, labelled[here]):
+            found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
+    return found
+
+
+def _labelled_cells(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the labelled rows of a table as an Arrow table, and their places among the labelled rows."""
+    every = np.arange(len(index))
+    if isinstance(table, Blocks):
+        at = np.minimum(np.searchsorted(table.places, index), len(table.places) - 1)
+        kept = table.places[at] == index
+        return table.sample.take(at[kept]), every[kept]
+    if hasattr(table, "iloc"):
+        return as_arrow(table.iloc[index])[0], every
+    return as_arrow(table)[0].take(index), every
+
+
+def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = None) -> bool:
+    """Tell whether the value of a column, which several rows share, determines the label beyond chance."""
+    values = labels.values if some is None else labels.values[some]
+    sizes = np.bincount(codes)
+    several = sizes[codes] > 1
+    if (sizes > 0).sum() < _LEAST_VALUES or several.mean() < _SHARED:
+        return False
+    codes, values = np.unique(codes[several], return_inverse=True)[1].ravel(), values[several]
+    if labels.task == "regression" and values.ndim == 1:
+        parts = [values[codes == code] for code in range(codes.max() + 1)]
+        left = sum(((part - part.mean()) ** 2).sum() for part in parts)
+        total = ((values - values.mean()) ** 2).sum()
+        sure = left <= (1 - _DETERMINED) * total and len(parts) > 1
+        return bool(sure and stats.f_oneway(*parts).pvalue < _LEVEL)
+    kinds = np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    if codes.max() < kinds.max() + 2:  # no more values than a column that tells the classes apart needs
+        return False
+
+    def agreeing(kinds: np.ndarray) -> int:
+        table = np.zeros((codes.max() + 1, kinds.max() + 1), dtype=int)
+        np.add.at(table, (codes, kinds), 1)
+        return int(table.max(axis=1).sum())
+
+    seen = agreeing(kinds)
+    if seen < _DETERMINED * len(codes):
+        return False
+    rng = np.random.default_rng(0)
+    at_least = sum(agreeing(rng.permutation(kinds)) >= seen for _ in range(_DRAWS))
+    return (at_least + 1) / (_DRAWS + 1) <= _LEVEL
+
+
+def _proposed(
+    title: str, option: str, codes: np.ndarray, labels: Labels, some: np.ndarray | None = None
+) -> LikelyGroups:
+    n_values = len(np.unique(codes))
+    said = f"{title} may say which rows belong together: {n_values} values determine {len(codes)} labels"
+    return LikelyGroups(said, f"Use --group with {option} if they do", _of_labelled(codes, labels, some))

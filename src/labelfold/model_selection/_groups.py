@@ -1,0 +1,289 @@
+"""Rows that belong together: read from ``groups=``, dealt to folds as wholes, and found as exact copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from labelfold.labels._values import _missing, as_array
+
+# The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
+# groups the estimate is too uncertain to rely on.
+_CAUTION = 10
+# Draws of the permutation test for copies, and its level.
+_DRAWS, _LEVEL = 999, 0.01
+_MOST_PARTS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Groups:
+    """A partition of rows.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n,)
+        The group of each row, from 0 to the number of groups less one.
+
+    Examples
+    --------
+    >>> groups = Groups(np.array([0, 1, 0]))
+    >>> len(groups), groups.without(np.array([1.0, 2.0, 4.0])).tolist()
+    (2, [2.0, 5.0, 2.0])
+    """
+
+    codes: np.ndarray
+
+    def __len__(self) -> int:
+        return int(self.codes.max(initial=-1)) + 1
+
+    @classmethod
+    def single(cls, n: int) -> Groups:
+        """Return n rows that do not belong together."""
+        return cls(np.arange(n))
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Number of rows of each group."""
+        return np.bincount(self.codes, minlength=len(self))
+
+    @property
+    def are_single(self) -> bool:
+        """Whether every row is a group by itself."""
+        return len(self) == len(self.codes)
+
+    def some(self, index: np.ndarray) -> Groups:
+        """Return the groups of some rows, numbered anew."""
+        return Groups(np.unique(self.codes[index], return_inverse=True)[1].ravel())
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Return the sum of values (..., n) over each group, (..., groups)."""
+        out = np.zeros((len(self), *values.shape[:-1]))
+        np.add.at(out, self.codes, np.moveaxis(values, -1, 0))
+        return np.moveaxis(out, 0, -1)
+
+    def without(self, values: np.ndarray) -> np.ndarray:
+        """Return for each row the sum of values (..., n) over all rows outside its group."""
+        return values.sum(axis=-1, keepdims=True) - self.sums(values)[..., self.codes]
+
+    @cached_property
+    def by_size(self) -> list[np.ndarray]:
+        """The rows of the groups as arrays (g, m), one array for each size m."""
+        order = np.argsort(self.codes, kind="stable")
+        start = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        return [
+            order[start[self.sizes == m][:, None] + np.arange(m)]
+            for m in np.unique(self.sizes[self.sizes > 0])
+        ]
+
+    def holding(self, codes: np.ndarray) -> np.ndarray:
+        """Return the number of groups that hold each class, given the class codes of the rows."""
+        pairs = np.unique(np.column_stack([self.codes, codes]), axis=0)
+        return np.bincount(pairs[:, 1], minlength=int(codes.max(initial=-1)) + 1)
+
+    def effective(self, values: np.ndarray) -> float:
+        """Return the number of independent rows with as much information about the mean of values (n,).
+
+        It is n / (1 + (m - 1) r), with m the mean size of the group of a row, and r the correlation within groups
+        (from the analysis of variance), which is drawn towards 1 if there are few groups.
+
+        >>> Groups(np.repeat([0, 1], 5)).effective(np.repeat([0.0, 1.0], 5))
+        2.0
+        """
+        n, g = len(self.codes), len(self)
+        if self.are_single or n == 0:
+            return float(n)
+        means = self.sums(values) / self.sizes
+        between = float((means - values.mean()) ** 2 @ self.sizes) / max(g - 1, 1)
+        within = float(((values - means[self.codes]) ** 2).sum()) / (n - g)
+        usual = (n - (self.sizes**2).sum() / n) / max(g - 1, 1)
+        total = between + (usual - 1) * within
+        r = min(max((between - within) / total, 0.0), 1.0) if total > 0 else 1.0
+        several = int((self.sizes > 1).sum())
+        r = (several * r + _CAUTION) / (several + _CAUTION)
+        return float(n / (1 + ((self.sizes**2).sum() / n - 1) * r))
+
+
+def read_groups(groups: Any, n_rows: int) -> Groups:
+    """Return the groups of n rows; a row whose group is missing is a group by itself.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n,)
+        Names or numbers, equal for rows that belong together. None, NaN and "" are missing.
+    n_rows : int
+
+    Examples
+    --------
+    >>> read_groups(["ann", "bob", None, "ann", None], 5).codes.tolist()
+    [0, 1, 2, 0, 3]
+    """
+    try:
+        values, kept, n = as_array(groups, quiet=True)
+    except ValueError as error:
+        raise ValueError(f"groups cannot be read: {str(error).replace('y is', 'it is', 1)}") from None
+    if values.ndim != 1 or n != n_rows:
+        shape = f"an array of shape {values.shape}" if values.ndim != 1 else f"{n} values"
+        raise ValueError(f"groups is {shape} for {n_rows} rows; pass one value a row, equal within a group.")
+    if values.dtype.kind in "fmMO":
+        there = ~_missing(values)
+        values, kept = values[there], kept[there]
+    if values.dtype.kind in "OU":
+        values = np.array(list(map(str, values)), dtype=str)
+        there = np.char.strip(values) != ""
+        values, kept = values[there], kept[there]
+    codes = np.full(n_rows, -1)
+    codes[kept] = np.unique(values, return_inverse=True)[1].ravel()
+    alone = np.flatnonzero(codes < 0)
+    codes[alone] = int(codes.max(initial=-1)) + 1 + np.arange(len(alone))
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return Groups(np.argsort(np.argsort(first))[inverse.ravel()])
+
+
+def deal_groups(
+    Y: np.ndarray, groups: Groups, shares: np.ndarray, order: np.ndarray, *, strict: bool = True
+) -> np.ndarray:
+    """Deal whole groups to parts such that every column of Y is split in nearly the same shares.
+
+    Large groups are dealt first, each to the part that has least of what the group holds.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (l, q)
+        0 and 1: the class, the labels, or the range of the number of each row.
+    groups : Groups
+        Of the l rows.
+    shares : ndarray of shape (k,)
+        Shares of the rows; they sum to 1.
+    order : ndarray
+        A permutation of the groups, which decides between equal ones.
+    strict : bool, default=True
+        Whether no part may hold all rows of a column.
+
+    Returns
+    -------
+    ndarray of shape (l,)
+        The part of each row. With ``strict``, -1 for no part: for a group that alone has some column, or where
+        otherwise all rows of a column would be in one part.
+
+    Examples
+    --------
+    >>> Y = np.eye(2)[[0, 0, 1, 1, 0, 1]]
+    >>> deal_groups(Y, Groups(np.array([0, 0, 1, 1, 2, 3])), np.array([0.5, 0.5]), np.arange(4)).tolist()
+    [0, 0, 1, 1, 1, 0]
+    """
+    held = groups.sums(Y.T.astype(float)).T  # (g, q)
+    part = np.full(len(groups), -1)
+    alone = (held > 0).sum(axis=0) == (1 if strict else -1)
+    free = np.logical_not((held[:, alone] > 0).any(axis=1))
+    # the last column counts rows
+    held = np.hstack([held, groups.sizes[:, None]])
+    weight = 1 / np.maximum(held[free].sum(axis=0), 1) ** 2
+    load = np.zeros((len(shares), held.shape[1]))
+    for i in order[np.argsort(-groups.sizes[order], kind="stable")]:
+        if free[i]:
+            cost = ((load + held[i] / 2) * held[i] * weight).sum(axis=1) / shares
+            part[i] = int(np.argmin(cost.round(12)))
+            load[part[i]] += held[i]
+    for column in held[:, :-1].T if strict else ():
+        having = np.flatnonzero(column)
+        if len(having) and part[having[0]] >= 0 and (part[having] == part[having[0]]).all():
+            part[having[0]] = -1
+    return part[groups.codes]
+
+
+class Copies(NamedTuple):
+    """Exact copies among labelled rows.
+
+    Attributes
+    ----------
+    groups : Groups
+        Of the labelled rows; copies are in one group.
+    n_copies : int
+        Number of labelled rows that are a copy of another labelled row.
+    beyond_chance : bool
+        Whether labelled rows are copies of each other significantly more often than of other rows.
+    """
+
+    groups: Groups
+    n_copies: int
+    beyond_chance: bool
+
+
+def copies_of(labelled: Any, others: Any) -> Copies:
+    """Return the exact copies among labelled rows, and whether there are more than other rows account for.
+
+    In a table of few distinct values honest rows are equal too. If labelled rows are chosen whatever they hold, they
+    equal each other as often as they equal other rows. A permutation test compares the number of equal pairs of
+    labelled rows with that of as many rows drawn from all.
+
+    Parameters
+    ----------
+    labelled, others : ndarray or CSR of shape (l, d) and (u, d)
+        The labelled rows, and some or all of the other rows.
+
+    Examples
+    --------
+    >>> X = np.arange(12.0).reshape(6, 2)
+    >>> found = copies_of(np.vstack([X, X]), np.arange(100, 200.0).reshape(50, 2))
+    >>> found.n_copies, found.beyond_chance
+    (12, True)
+    """
+    own, rest = row_hashes(labelled), row_hashes(others)
+    l = len(own)  # noqa: E741 - as in the docstrings
+    codes, counts = _codes_and_counts(own)
+    found = Copies(Groups(codes), int((counts[codes] > 1).sum()), False)
+    if not found.n_copies or not len(rest):
+        return found
+    # rows without a copy are no part of any pair
+    every, among = _codes_and_counts(np.concatenate([own, rest]))
+    repeated = np.flatnonzero(among[every] > 1)
+    kinds = np.unique(every[repeated], return_inverse=True)[1].ravel()
+    seen = _pairs(counts)
+    rng, at_least = np.random.default_rng(0), 0
+    for _ in range(_DRAWS):
+        drawn = rng.hypergeometric(len(repeated), l + len(rest) - len(repeated), l)
+        some = rng.permutation(kinds)[:drawn]
+        at_least += _pairs(np.bincount(some)) >= seen
+    return found._replace(beyond_chance=(at_least + 1) / (_DRAWS + 1) <= _LEVEL)
+
+
+def _pairs(counts: np.ndarray) -> int:
+    return int((counts * (counts - 1)).sum()) // 2
+
+
+def _codes_and_counts(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    _, codes, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    return codes.ravel(), counts
+
+
+def row_hashes(X: Any) -> np.ndarray:
+    """Return a 64-bit hash of each row; equal rows have equal hashes, dense or sparse, in float32 or float64.
+
+    >>> a, b = row_hashes(np.array([[0.0, 1.0], [1.0, 0.0]])), row_hashes(sparse.csr_array([[0.0, 1.0]]))
+    >>> bool(a[0] == b[0]), bool(a[0] == a[1])
+    (True, False)
+    """
+    factors = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * np.uint64(
+        2
+    ) + np.uint64(1)
+    out = np.zeros(X.shape[0], dtype=np.uint64)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        np.add.at(out, row, _mixed(X.data) * factors[X.indices])
+        return out
+    step = max(_MOST_PARTS * 16 // max(X.shape[1], 1), 1)
+    for i in range(0, X.shape[0], step):
+        out[i : i + step] = (_mixed(X[i : i + step]) * factors).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def _mixed(values: Any) -> np.ndarray:
+    """Return the bits of numbers, mixed so that their sums over a row differ; 0 for zero of either sign."""
+    bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(29))
