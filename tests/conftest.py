@@ -110,7 +110,7 @@ def tuned_quickly() -> Iterator[None]:
     splits, candidates = _tuned.left_out_splits, _tuned.Tuned._candidates
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_tuned, "_FEW", 0)
-        patched.setattr(_tuned, "left_out_splits", lambda known, cv, seed: splits(known, min(cv, 2), seed))
+        patched.setattr(_tuned, "left_out_splits", lambda known, cv, *rest: splits(known, min(cv, 2), *rest))
         patched.setattr(_tuned.Tuned, "_candidates", lambda self, X, labels: candidates(self, X, labels)[:2])
         yield
 

@@ -29,6 +29,10 @@ def from_frame(path: Any, frame: Any, request: Request, beside: LabelFile | None
         ids = ids or [name for name in beside.keys if name in there]
     targets = chosen(path, there, "target", targets)
     ids = chosen(path, there, "id", ids) or [c for c in request.known_ids if c in there]
+    if both := set(targets) & set(groups):
+        raise FileProblem(
+            f"{path}: {listed(sorted(both))} cannot be the target and a group; name another --group."
+        )
     aside = {*targets, *ids, *groups, *chosen(path, there, "dropped", request.drop)}
     names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
     if isinstance(frame, Stream):
