@@ -133,6 +133,15 @@ def test_other_columns_are_not_proposed(visits, column):
     assert read_data(table, visits["state"]).likely_groups == []
 
 
+def test_whole_numbers_that_the_label_does_not_follow_are_proposed(visits):
+    number = np.arange(300) // 5
+    table = visits.drop(columns=["patient", "state"])
+    (found,) = read_data(table.assign(pat=number), visits["state"]).likely_groups
+    assert found.found.startswith("'pat' may say")
+    order = np.where(visits["state"] == "ill", number % 9, 10 + number % 9)
+    assert read_data(table.assign(score=order), visits["state"]).likely_groups == []
+
+
 def test_a_column_of_measured_numbers_is_not_proposed(visits):
     scale = visits["state"].map({"ill": 1.5, "well": 7.5}).fillna(3.5) + (np.arange(300) // 3 % 3)
     data = read_data(visits.drop(columns=["patient", "state"]).assign(score=scale), visits["state"])

@@ -16,7 +16,8 @@ from labelfold.model_selection import (
     SemiSupervisedKFold,
     label_curve,
 )
-from labelfold.model_selection._groups import Groups, copies_of, deal_groups, read_groups, row_hashes
+from labelfold.model_selection._groups import Groups, copies_of, deal_groups, read_groups
+from labelfold.rows._host import row_hashes
 
 
 @pytest.mark.parametrize(

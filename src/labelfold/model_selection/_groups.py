@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from labelfold.labels._values import _missing, as_array
+from labelfold.rows._host import row_hashes
 
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.
 _CAUTION = 10
 # Draws of the permutation test for copies, and its level.
 _DRAWS, _LEVEL = 999, 0.01
-_MOST_PARTS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -258,32 +257,3 @@ def _pairs(counts: np.ndarray) -> int:
 def _codes_and_counts(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     _, codes, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     return codes.ravel(), counts
-
-
-def row_hashes(X: Any) -> np.ndarray:
-    """Return a 64-bit hash of each row; equal rows have equal hashes, dense or sparse, in float32 or float64.
-
-    >>> a, b = row_hashes(np.array([[0.0, 1.0], [1.0, 0.0]])), row_hashes(sparse.csr_array([[0.0, 1.0]]))
-    >>> bool(a[0] == b[0]), bool(a[0] == a[1])
-    (True, False)
-    """
-    factors = np.random.default_rng(0).integers(2**63, size=X.shape[1], dtype=np.uint64) * np.uint64(
-        2
-    ) + np.uint64(1)
-    out = np.zeros(X.shape[0], dtype=np.uint64)
-    if sparse.issparse(X):
-        X = sparse.csr_array(X)
-        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        np.add.at(out, row, _mixed(X.data) * factors[X.indices])
-        return out
-    step = max(_MOST_PARTS * 16 // max(X.shape[1], 1), 1)
-    for i in range(0, X.shape[0], step):
-        out[i : i + step] = (_mixed(X[i : i + step]) * factors).sum(axis=1, dtype=np.uint64)
-    return out
-
-
-def _mixed(values: Any) -> np.ndarray:
-    """Return the bits of numbers, mixed so that their sums over a row differ; 0 for zero of either sign."""
-    bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
-    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
-    return bits ^ (bits >> np.uint64(29))

@@ -12,6 +12,9 @@ from sklearn.preprocessing import normalize
 from labelfold.rows._blocks import Block, CSRBlock
 from labelfold.rows.adapters._device_copies import to_host
 
+# Numbers that are hashed at a time.
+_AT_A_TIME = 1 << 20
+
 
 def host(X: Block) -> Any:
     """Return a block's rows as a NumPy array or ``csr_array``."""
@@ -77,3 +80,30 @@ def less_median(X: Any, points: Any) -> tuple[Any, Any]:
         return X, points
     center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
     return dense(X) - center, points - center
+
+
+def row_hashes(X: Any) -> np.ndarray:
+    """Return a 64-bit hash of each row; equal rows have equal hashes, dense or sparse, in float32 or float64.
+
+    >>> a, b = row_hashes(np.array([[0.0, 1.0], [1.0, 0.0]])), row_hashes(sparse.csr_array([[0.0, 1.0]]))
+    >>> bool(a[0] == b[0]), bool(a[0] == a[1])
+    (True, False)
+    """
+    factors = np.random.default_rng(0).integers(2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
+    out = np.zeros(X.shape[0], dtype=np.uint64)
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        np.add.at(out, row, _mixed(X.data) * factors[X.indices])
+        return out
+    step = max(_AT_A_TIME // max(X.shape[1], 1), 1)
+    for i in range(0, X.shape[0], step):
+        out[i : i + step] = (_mixed(X[i : i + step]) * factors).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def _mixed(values: Any) -> np.ndarray:
+    """Return the bits of numbers, mixed so that their sums over a row differ; 0 for zero of either sign."""
+    bits = (np.ascontiguousarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return bits ^ (bits >> np.uint64(29))

@@ -24,6 +24,10 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _CODED = re.compile(r"[A-Za-z]{1,12}[-_. #]?\d+[A-Za-z]?")
+_WHOLE = re.compile(r"\d+")
+# A column of whole numbers with another name may be a group if, in the order of its values, the label changes at
+# least this often. It changes once or twice where the column predicts the label.
+_CHANGES = 3
 _LEAST_VALUES = 4
 # Share of the rows that share their value with another row, and of those whose value determines the label.
 _SHARED, _DETERMINED = 0.5, 0.95
@@ -91,7 +95,8 @@ def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = No
 def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list[LikelyGroups]:
     """Return the columns that look like groups.
 
-    Such a column has the name or the values of an id, several labelled rows a value, and determines the label.
+    Such a column has the name or the values of an id, several labelled rows a value, and determines the label. If it
+    holds whole numbers under another name, the label must not follow their order.
 
     Parameters
     ----------
@@ -114,13 +119,21 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
         column = cells.column(name)
         if not (is_text(column.type) or pa.types.is_integer(column.type) or is_number(column.type)):
             continue
-        if _NAMED.search(name) is None and not is_text(column.type):
+        cells_of, codes = distinct(text_cells(column))
+        here, values = np.flatnonzero(codes >= 0), cells_of.to_pylist()
+        whole = all(map(_WHOLE.fullmatch, values))
+        if _NAMED.search(name) is None and not whole and not all(map(_CODED.fullmatch, values)):
             continue
-        values, codes = distinct(text_cells(column))
-        here = np.flatnonzero(codes >= 0)
-        coded = _NAMED.search(name) is not None or all(map(_CODED.fullmatch, values.to_pylist()))
-        if coded and len(here) and _determines(codes[here], labels, labelled[here]):
-            found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
+        if not len(here) or not _determines(codes[here], labels, labelled[here]):
+            continue
+        if _NAMED.search(name) is None and whole:
+            first = [
+                labels.values[labelled[codes == code][0]]
+                for code in np.argsort(np.array(values, dtype=float))
+            ]
+            if np.count_nonzero(np.diff(first)) < _CHANGES or labels.task not in ("binary", "multiclass"):
+                continue
+        found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
     return found
 
 
