@@ -542,6 +542,19 @@ def test_label_fold(experiment, tmp_path, monkeypatch):
     assert {line.split(",")[3] for line in again[len(lines) - 1 :]} <= {"LabelFold", "leave-one-out"}
 
 
+def test_honesty(experiment, tmp_path):
+    honesty = experiment("honesty")
+    quick = ["--quick", "--only", "twice", "visits", "filled", "--output", str(tmp_path)]
+    text = honesty.main(quick).read_text()
+    path = tmp_path / "honesty.csv"
+    rows = honesty.Results(path).rows
+    assert len(rows) == 3 * (4 + 3)  # settings; share, interval and truth; sentences
+    said = {(row["dataset"], row["method"]): float(row["ours"]) for row in rows}
+    assert said["twice", "together"] == said["visits", "together"] == said["filled", "left out"] == 1
+    assert "| twice | 40 | 1 |" in text
+    assert lost_and_made_again(path, 5, lambda: honesty.main(quick))
+
+
 def test_regression(experiment, tmp_path):
     regression = experiment("regression")
     quick = ["--quick", "--output", str(tmp_path)]

@@ -1,0 +1,270 @@
+"""The accuracy that `labelfold fit` promises against the truth, on tables that tempt it to promise too much.
+
+    python experiments/honesty.py            everything, about an hour on one core
+    python experiments/honesty.py --quick    a small test, seconds
+
+Each table has some labelled rows; the labels of the others are hidden from the command and known to the experiment. A
+run is the command itself, then the predictions of its model for the hidden rows. Rows are written to honesty.csv as
+soon as they are known, and a re-run computes only missing ones; honesty.md is written from them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from common import Report, Results, load, one_thread, parameter, result_folder, rng_of, seconds, words
+from labelfold.app._cli import main as labelfold
+from labelfold.app.io import load_model
+
+_EXPECTED = re.compile(r"xpect ([\d.]+)% right on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")
+# The sentences that count, by name.
+_SAID = {
+    "together": r"copies are held out together| in \d+ groups",
+    "left out": r"may tell which rows were labelled",
+    "differ": r"Labelled rows differ from the others",
+}
+
+
+@dataclass
+class Table:
+    """A table with the truth about its rows.
+
+    Attributes
+    ----------
+    X : DataFrame
+    truth : ndarray of str
+        The class of every row.
+    labelled : ndarray of bool
+    options : list of str
+        Options of the command.
+    """
+
+    X: pd.DataFrame
+    truth: np.ndarray
+    labelled: np.ndarray
+    options: list[str] = field(default_factory=list)
+
+
+def _columns(rng: np.random.Generator, n: int, d: int = 8) -> pd.DataFrame:
+    """Return d columns of numbers, two categories, and some missing cells."""
+    X = pd.DataFrame(rng.normal(size=(n, d)).round(4), columns=[f"m{chr(97 + j)}" for j in range(d)])
+    X["plan"] = rng.choice(["basic", "plus", "pro"], n)
+    X["region"] = rng.choice(["north", "south", "east", "west", None], n)
+    return X.mask(rng.random(X.shape) < 0.02)
+
+
+def _first(n: int, labels: int) -> np.ndarray:
+    return np.arange(n) < labels
+
+
+def noise(rng: np.random.Generator, labels: int) -> Table:
+    """Return labels that no column tells."""
+    return Table(
+        _columns(rng, 400), rng.choice(["a", "b", "c"][: rng.integers(2, 4)], 400), _first(400, labels)
+    )
+
+
+def signal(rng: np.random.Generator, labels: int) -> Table:
+    """Return labels that three columns tell, with noise."""
+    X = _columns(rng, 600)
+    score = X["ma"].fillna(0) - X["mb"].fillna(0) + 0.8 * (X["plan"] == "pro") + rng.normal(size=600)
+    return Table(X, np.where(score > 0.2, "yes", "no"), _first(600, labels))
+
+
+def twice(rng: np.random.Generator, labels: int) -> Table:
+    """Return rows that are labelled two or three times, with labels that no column tells."""
+    times, X = int(rng.integers(2, 4)), _columns(rng, 400)
+    own = labels // times
+    truth = rng.choice(["a", "b"], 400)
+    copied = np.concatenate([np.tile(np.arange(own), times), np.arange(own, 400)])
+    return Table(X.iloc[copied].reset_index(drop=True), truth[copied], _first(len(copied), times * own))
+
+
+def visits(rng: np.random.Generator, labels: int) -> Table:
+    """Return five visits of each patient, with a label of the patient that the columns tell a little."""
+    patients = labels // 5 + 80
+    kind = rng.integers(0, 2, patients)
+    own = rng.normal(size=(patients, 6))
+    own[:, 0] += kind
+    patient = np.repeat(np.arange(patients), 5)
+    X = pd.DataFrame(
+        (own[patient] + 0.4 * rng.normal(size=(len(patient), 6))).round(4), columns=list("abcdef")
+    )
+    X.insert(0, "patient", [f"P{i:03}" for i in patient])
+    truth = np.array(["ill", "well"])[kind[patient]]
+    return Table(X, truth, _first(len(X), labels), ["--group", "patient"])
+
+
+def filled(rng: np.random.Generator, labels: int) -> Table:
+    """Return a column that is filled only where the row is labelled, and tells the label there."""
+    table = noise(rng, labels)
+    told, here = pd.Series(table.truth), table.labelled & (rng.random(400) < rng.choice([1.0, 0.7]))
+    number = told.map({"a": 1.0, "b": 5.0, "c": 9.0}) + rng.normal(scale=0.1, size=400).round(3)
+    kinds: dict[str, Callable[[], Any]] = {
+        "number": lambda: number.where(here),
+        "zero": lambda: number.where(here, 0.0),
+        "sentinel": lambda: number.where(here, -999),
+        "category": lambda: told.map({"a": "low", "b": "mid", "c": "high"}).where(here),
+        "words": lambda: told.map({"a": "low", "b": "mid", "c": "high"}).where(here, "n/a"),
+        "date": lambda: (pd.Timestamp("2024-01-01") + pd.to_timedelta(number.round() * 30, unit="D")).where(
+            here
+        ),
+        "text": lambda: ("checked by Ann, who found the case to be " + told).where(here),
+    }
+    kind = list(kinds)[rng.integers(len(kinds))]
+    table.X.insert(int(rng.integers(len(table.X.columns))), "review", kinds[kind]())
+    return table
+
+
+def discrete(rng: np.random.Generator, labels: int) -> Table:
+    """Return an honest table of few distinct values, whose rows are equal by chance."""
+
+    def like(drawn: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        ill = drawn.random(683) < 0.35
+        X = np.where(ill[:, None], drawn.integers(1, 11, (683, 9)), 1 + (drawn.random((683, 9)) < 0.2))
+        return X.astype(float), ill.astype(int)
+
+    data = load("breast_cancer_wisconsin_original", like)
+    order = rng.permutation(len(data.y))
+    X = pd.DataFrame(np.asarray(data.X)[order], columns=[f"q{chr(97 + j)}" for j in range(data.X.shape[1])])
+    truth = np.array([f"kind {c}" for c in np.asarray(data.y)[order]])
+    return Table(X, truth, _first(len(X), labels))
+
+
+def rare(rng: np.random.Generator, labels: int) -> Table:
+    """Return an honest table with many flags that one row in a hundred has."""
+    table = signal(rng, labels)
+    flags = pd.DataFrame(
+        (rng.random((600, 60)) < 0.01).astype(int), columns=[f"has_{j:02}x" for j in range(60)]
+    )
+    return Table(pd.concat([table.X, flags], axis=1), table.truth, table.labelled)
+
+
+def selected(rng: np.random.Generator, labels: int) -> Table:
+    """Return labelled rows that were chosen by one of the columns."""
+    table = signal(rng, labels)
+    chance = 1 / (1 + np.exp(-3 * table.X["mc"].fillna(0).to_numpy()))
+    rows = rng.choice(600, size=labels, replace=False, p=chance / chance.sum())
+    return Table(table.X, table.truth, np.isin(np.arange(600), rows))
+
+
+SETTINGS = (noise, signal, twice, visits, filled, discrete, rare, selected)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run."""
+
+    labels: tuple[int, ...] = (20, 40, 60, 120)
+    draws: int = 65
+
+
+QUICK = Plan(labels=(40,), draws=1)
+
+
+def run(results: Results, plan: Plan, settings: Sequence[Callable[..., Table]] = SETTINGS) -> None:
+    """Write what the command promises, what it says, and the truth, for every setting and draw."""
+    for make in settings:
+        for labels in plan.labels:
+            for seed in range(plan.draws):
+                key = {"part": "promise", "dataset": make.__name__, "source": "generated", "seed": seed}
+                key["parameters"] = words(labels=labels)
+                if results.has(**key, method="truth"):
+                    continue
+                table = make(rng_of(make.__name__, labels, seed), labels)
+                with one_thread():
+                    spent, found = seconds(partial(_promised, table))
+                for name, value in found.items():
+                    results.add(**key, method=name, ours=float(value), seconds=spent)
+        print(f"{make.__name__} done", flush=True)
+
+
+def _promised(table: Table) -> dict[str, float]:
+    """Return the promise of the command, the truth, and which sentences it said."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, model = os.path.join(folder, "table.csv"), os.path.join(folder, "model.skops")
+        table.X.assign(outcome=np.where(table.labelled, table.truth, "")).to_csv(path, index=False)
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            status = labelfold(["fit", path, "--target", "outcome", "--output", model, *table.options])
+            said = told.getvalue()
+            assert status == 0, said
+            promise = _EXPECTED.search(said)
+            assert promise is not None, said
+            hidden = pd.read_csv(path, dtype=str, keep_default_na=False)[~table.labelled]
+            guess = load_model(model).predict(hidden.drop(columns="outcome"))
+    share, low, high = (float(value) / 100 for value in promise.groups())
+    truth = float(np.mean(np.asarray(guess).astype(str) == table.truth[~table.labelled]))
+    sentences = {name: bool(re.search(pattern, said)) for name, pattern in _SAID.items()}
+    return {"share": share, "low": low, "high": high, **sentences, "truth": truth}
+
+
+def write_report(results: Results, path: Path) -> Path:
+    """Write the page from the rows."""
+    page = Report(path)
+    page.text(
+        "# What `labelfold fit` promises, and what is true",
+        "Mean promised accuracy, mean accuracy on the hidden rows, and how often the 90% interval held it. The last "
+        "columns are the shares of runs in which rows were left out together, in which a column that is filled only "
+        "in labelled rows was left out, and in which the command said that labelled rows differ from the others.",
+    )
+    cells: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
+    for row in results.rows:
+        place = cells.setdefault((row["dataset"], int(parameter(row, "labels"))), {})
+        place.setdefault(row["method"], {})[int(row["seed"])] = float(row["ours"])
+    lines, held = [], {}
+    for (name, labels), of in cells.items():
+        seeds = list(of["truth"])
+        holds = [of["low"][s] - 5e-4 <= of["truth"][s] <= of["high"][s] + 5e-4 for s in seeds]
+        held.setdefault(name, []).extend(holds)
+        means = (f"{np.mean([of[what][s] for s in seeds]):.1%}" for what in ("share", "truth"))
+        shares = (f"{np.mean([of[what][s] for s in seeds]):.0%}" for what in _SAID)
+        lines.append([name, labels, len(seeds), *means, f"{np.mean(holds):.0%}", *shares])
+    page.table(["setting", "labels", "runs", "promised", "true", "held", *_SAID], lines)
+    docs = {make.__name__: (make.__doc__ or "").strip().removeprefix("Return ") for make in SETTINGS}
+    page.table(
+        ["setting", "what it is", "held"],
+        [[name, docs[name], f"{np.mean(holds):.1%} of {len(holds)}"] for name, holds in held.items()],
+    )
+    every = [hold for holds in held.values() for hold in holds]
+    page.text(f"The interval held in {np.mean(every):.1%} of {len(every):,} runs.")
+    page.write()
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Compute missing rows, and write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a taste on small pieces")
+    parser.add_argument("--only", nargs="+", choices=[make.__name__ for make in SETTINGS])
+    parser.add_argument(
+        "--draws", type=int, default=Plan.draws, help="runs for each setting and number of labels"
+    )
+    parser.add_argument("--output", help="where rows and page go")
+    options = parser.parse_args(arguments)
+    folder = result_folder(options.quick, options.output)
+    results = Results(folder / "honesty.csv")
+    settings = [make for make in SETTINGS if options.only is None or make.__name__ in options.only]
+    run(results, QUICK if options.quick else Plan(draws=options.draws), settings)
+    return write_report(results, folder / "honesty.md")
+
+
+if __name__ == "__main__":
+    print(main())
