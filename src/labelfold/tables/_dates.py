@@ -87,7 +87,7 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
         recipe learned from typed dates, layouts are inferred from the text.
     """
     types, kind = pa.types, column.type
-    if layouts and layouts[0] in EPOCHS:
+    if layouts and layouts[0] in EPOCHS and not types.is_temporal(kind):
         seconds = EPOCHS[layouts[0]] * numbers(column, None)
         return seconds, seconds
     if types.is_integer(kind):
@@ -123,6 +123,29 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     zoned = column.type.tz is not None
     local_time = pc.local_timestamp(column) if zoned else column
     return _seconds(local_time), _seconds(column)
+
+
+def read_wrongly(column: Any, local: np.ndarray, layouts: Sequence[str]) -> np.ndarray | None:
+    """Return a mask of the dates of text that are read day first but written month first, or the reverse.
+
+    None unless dates such as 12/31/2019 show that.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    local : ndarray
+        Local time of each cell as the layouts have it; NaN for cells that are no date.
+    layouts : sequence of str
+        Names of `LAYOUTS`.
+    """
+    if not is_text(column.type) or not set(_EITHER) & set(layouts):
+        return None
+    swapped = instants(
+        column, [_EITHER[name == _EITHER[0]] if name in _EITHER else name for name in layouts]
+    )[0]
+    if np.isnan(swapped).sum() >= np.isnan(local).sum():
+        return None
+    return ~np.isnan(local) & (swapped != local)
 
 
 def _standard(column: Any) -> Any:
