@@ -28,6 +28,8 @@ LAYOUTS = {
     "digits alone": rf"^(?P<y>(?:1[89]|20)\d{{2}})(?P<m>\d{{2}})(?P<d>\d{{2}}){_TIME}$",
     "time of day": r"^(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?)$",
 }
+# Layouts that have one meaning, and are read in every column of dates: databases write dates so.
+_CLEAR = ("year first", "day and month by name", "month by name")
 # Layouts of dates given as numbers: the length of their unit in seconds.
 EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
 # Number of cells whose layouts are inferred.
@@ -83,8 +85,8 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     column : pyarrow.ChunkedArray
         Dates, times, timestamps (with or without a time zone), or text in one of the layouts.
     layouts : sequence of str
-        Names of `LAYOUTS`. Each is tried on the cells that the previous ones could not parse. If empty, as for a
-        recipe learned from typed dates, layouts are inferred from the text.
+        Names of `LAYOUTS`. Each, and then those that have one meaning, is tried on the cells that the previous ones
+        could not parse. If empty, as for a recipe learned from typed dates, layouts are inferred from the text.
     """
     types, kind = pa.types, column.type
     if layouts and layouts[0] in EPOCHS and not types.is_temporal(kind):
@@ -105,8 +107,9 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
             return local[codes], universal[codes]
         text = text_cells(column, numbers=True)
         local, universal = np.full(len(text), np.nan), np.full(len(text), np.nan)
-        for name in layouts:
-            left = np.isnan(local)
+        there = pc.is_valid(text).to_numpy()
+        for name in [*layouts, *(name for name in _CLEAR if layouts and name not in layouts)]:
+            left = np.isnan(local) & there
             if not left.any():
                 break
             part = text if left.all() else text.filter(pa.array(left))

@@ -186,7 +186,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         made, tally = self._transformed(table)
         if most := [one for one in tally.found() if one.most]:
             warn_user(
-                f"{told_of(most)}; such rows are predicted from their other columns. Write them as in the table of fit.",
+                f"{told_of(most)}; such cells tell nothing about their rows. Write them as in the table of fit.",
                 UnseenValuesWarning,
             )
         return made

@@ -88,7 +88,8 @@ class ReadNumbers(Packed, ReadStep):
             what = f"are written with a decimal {other}, and the model learned a decimal {own}"
             gone, misread = gone | wrong, int(np.count_nonzero(wrong))
         told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
-        count_gaps(tally, name, cells, gone, learned=said(writing) or "plain numbers", **told)
+        learned = ", ".join(filter(None, ["numbers", said(writing)]))
+        count_gaps(tally, name, cells, gone, learned=learned, **told)
 
 
 class ReadDates(Packed, ReadStep):
@@ -317,8 +318,10 @@ class EachValue(TransformerMixin, BaseEstimator):
             self.encoders_.append(clone(self.encoder).fit(cells))
             hashes.append(np.unique(_hashes(values if isinstance(self.encoder, FeatureHasher) else [])))
             counts = np.bincount(codes[codes >= 0])
-            # a new row has a new value about as often as a row has a value of its own (Good and Turing)
-            rates.append((np.count_nonzero(counts == 1) + 1) / (counts.sum() + 2))
+            # a new row has a new value about as often as a row has a value of its own (Good and Turing), give or take
+            # two standard deviations
+            own = np.count_nonzero(counts == 1)
+            rates.append(min((own + 2 * np.sqrt(own) + 1) / (counts.sum() + 2), 1.0))
         self.rates_ = np.array(rates)
         # the values that are hashed, one column after the other
         self.hashes_, self.ends_ = np.concatenate(hashes), np.cumsum([len(some) for some in hashes])
