@@ -127,6 +127,7 @@ def test_numbers_and_accents_of_categories():
     [
         (["a", "b", "c"] * 40, ["a"] * 9 + ["d"], "1 of 10 cells of 'x' hold a value the model never saw: 'd'", 0),
         (["a", "b", "c"] * 40, ["A", "B", "B", "b", None], "3 of 4 cells of 'x' hold a value", True),
+        (["a", "b", "c"] * 40, [{"a": 1}] * 3, "3 of 3 cells of 'x' hold a value the model never saw", 1),
         ([f"k{i}" for i in range(80)] + ["a"] * 40, ["n", "a"], "1 of 2 cells of 'x'", False),
         ([f"k{i}" for i in range(80)] + ["a"] * 40, ["n"] * 9, "9 of 9 cells of 'x'", False),
         ([f"k{i}" for i in range(20)] + ["a"] * 100, ["n"] * 9, "9 of 9 cells of 'x'", True),

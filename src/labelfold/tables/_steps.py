@@ -15,7 +15,7 @@ from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.tables import _dates, _numbers
-from labelfold.tables._arrow import distinct, is_text, pa, pc, text_cells, written
+from labelfold.tables._arrow import distinct, is_text, pa, pc, shown, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import PLAIN, numbers, quick, said, with_flags
 from labelfold.tables._packed import Packed
@@ -428,7 +428,7 @@ def _hashes(values: Any) -> np.ndarray:
 
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct cells of a column, None last, and the index of each row's cell."""
-    values, codes = distinct(written(column))
+    values, codes = distinct(shown(column))
     # index -1 is the last one
     return np.array([*text_cells(values).to_pylist(), None], dtype=object), codes
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtrc
 
-from labelfold.tables._arrow import pa, pc, text_cells, written
+from labelfold.tables._arrow import pa, pc, shown, text_cells
 
 # Largest number of examples in a sentence, their length, and the number of values that are counted in a block.
 _SHOWN, _LENGTH, _COUNTED = 4, 30, 1000
@@ -83,7 +83,7 @@ class Unseen:
         """Whether more than half of the cells are odd and chance does not explain it, or cells are read wrongly."""
         if self.misread:
             return True
-        return 2 * self.odd > self.held and bdtrc(self.odd - 1, self.held, self.rate) < _UNLIKELY
+        return 2 * self.odd > self.held and bool(bdtrc(self.odd - 1, self.held, self.rate) < _UNLIKELY)
 
     @property
     def sentence(self) -> str:
@@ -145,12 +145,7 @@ def active() -> Tally | None:
 
 def stray_cells(column: Any, odd: np.ndarray) -> Any:
     """Return the cells of a column that hold something, of those marked in ``odd``, as text."""
-    part = column.filter(pa.array(odd))
-    part = part.filter(pc.is_valid(part))
-    text = written(part)
-    if text.null_count:  # a type that has no text in Arrow
-        return pa.chunked_array([[str(cell) for cell in part.to_pylist()]], type=pa.string())
-    return text_cells(text, numbers=True).drop_null()
+    return text_cells(shown(column.filter(pa.array(odd))), numbers=True).drop_null()
 
 
 def count_gaps(tally: Tally, name: str, column: Any, gone: np.ndarray, **told: Any) -> None:
