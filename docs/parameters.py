@@ -124,6 +124,7 @@ def signatures() -> dict[str, dict[str, dict[str, object]]]:
         family.__name__.rpartition(".")[2]: {
             name: {p.name: p.default for p in inspect.signature(getattr(family, name)).parameters.values()}
             for name in family.__all__
+            if hasattr(getattr(family, name), "fit")  # others are no estimators
         }
         for family in FAMILIES
     }

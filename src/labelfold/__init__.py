@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from labelfold.rows import as_rows
     from labelfold.semi_supervised import TSVM, LabelFold, LapRLS
     from labelfold.subspace import PCALS, KernelPCALS
-    from labelfold.tables import Recipe
+    from labelfold.tables import Recipe, UnseenValuesWarning
 
 try:
     __version__ = version("labelfold")
@@ -48,6 +48,7 @@ _ESTIMATORS = {
     "TSVM": "labelfold.semi_supervised:TSVM",
 }
 _PUBLIC = _ESTIMATORS | {
+    "UnseenValuesWarning": "labelfold.tables:UnseenValuesWarning",
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
     "label": "labelfold.app.label._notebook:label",
@@ -75,6 +76,7 @@ __all__ = [
     "LapRLS",
     "NMFAlpha",
     "Recipe",
+    "UnseenValuesWarning",
     "__version__",
     "as_rows",
     "compare",

@@ -66,18 +66,21 @@ def test_fit_inspect_and_predict_without_a_word_about_the_columns(tables, capsys
     told, _ = run(capsys, "inspect", "model")
     assert "patient: id; it counts the rows" in told
     _, err = run(capsys, "predict", "model", folder / "new.csv", "-o", "said.csv", "-t", "diagnosis")
-    assert err == "Note: ignored 'extra', which the model does not use.\n"
+    assert err == (
+        "Note: ignored 'extra', which the model does not use.\n"
+        "Note: 10 of 169 cells of 'band' hold a value the model never saw: 'enormous'.\n"
+    )
     said = pd.read_csv("said.csv")
     assert said.columns.tolist() == ["patient", "predicted", "confidence"]
     assert 100 * np.mean(said["predicted"] == truth) >= low
     new = pd.read_csv(folder / "new.csv")
     assert load("model").predict(new).tolist() == said["predicted"].tolist()
     new.assign(cost="cheap").to_csv("odd.csv", index=False)
-    _, err = run(capsys, "predict", "model", "odd.csv", "-o", "said.csv")
-    assert (
-        f"Note: cost: {len(new)} of {len(new)} cells hold no number as the model reads it, such as 'cheap'"
-        in err
-    )
+    odd = f"{len(new)} of {len(new)} cells of 'cost' hold no number as the model reads it: 'cheap'"
+    assert main(["predict", "model", "odd.csv", "-o", "said.csv"]) == 2
+    assert f"labelfold: In odd.csv {odd} (it learned numbers, decimal comma, " in capsys.readouterr().err
+    _, err = run(capsys, "predict", "model", "odd.csv", "-o", "said.csv", "--accept-unseen")
+    assert f"Note: {odd}.\n" in err
     new.drop(columns=["band", "patient"]).to_csv("less.csv", index=False)
     assert main(["predict", "model", "less.csv", "-o", "said.csv"]) == 2
     assert "lacks 1 of the 10 columns the model was fitted on: 'band'" in capsys.readouterr().err

@@ -59,6 +59,7 @@ def dense(X):
     return X.toarray() if sp.issparse(X) else X
 
 
+@pytest.mark.filterwarnings("ignore::labelfold.UnseenValuesWarning")
 @pytest.mark.parametrize("seed", range(40))
 def test_what_was_learned_reads_its_own_rows_and_any_others(seed):
     table, y = generated(seed)
@@ -72,6 +73,7 @@ def test_what_was_learned_reads_its_own_rows_and_any_others(seed):
     assert np.isfinite(X).all()
     # one column at a time in single precision, or all in double
     np.testing.assert_allclose(dense(recipe.transform(table)), X, rtol=1e-6, atol=1e-9)
+    assert [one.sentence for one in recipe.unseen(table) if one.most] == []
     others, _ = generated(seed + 1000)
     new = pd.DataFrame({name: others.iloc[:, j % others.shape[1]] for j, name in enumerate(table)})
     assert np.isfinite(dense(recipe.transform(new))).all()

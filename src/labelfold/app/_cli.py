@@ -73,11 +73,14 @@ def _run(args: list[str]) -> int:
         return 2
     from labelfold.app.commands._model import app
     from labelfold.app.io._problems import FileProblem, Refusal, one_line
+    from labelfold.tables import UnseenValuesWarning
 
     _said.clear()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")  # _note shows each once
+            # the commands refuse, or show a note
+            warnings.simplefilter("ignore", UnseenValuesWarning)
             warnings.showwarning = _note
             words = args or ["--help"]
             status = app(args=words, prog_name="labelfold", standalone_mode=False, obj=began) or 0

@@ -175,6 +175,15 @@ def written(column: Any) -> Any:
         return pa.chunked_array([pa.nulls(len(column), pa.string())])
 
 
+def shown(column: Any) -> Any:
+    """Return a column of any type as text; a nested cell as Python writes it."""
+    text = written(column)
+    if text.null_count == column.null_count:
+        return text
+    cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
+    return pa.chunked_array([pa.array(cells, type=pa.string())])
+
+
 def text_cells(column: Any, *, numbers: bool = False) -> Any:
     """Return a column as stripped text, null for empty cells and words for missing values.
 

@@ -48,6 +48,10 @@ class Column:
     hashed, told, short : bool
         Whether a category, or the words of a text, are hashed; whether missing cells predict the labels; whether a
         text has few words, so that it counts as a category.
+    flag : bool
+        Whether a number is always 0 or 1.
+    odd : float
+        The share of cells that hold something, but no number, date or list.
     """
 
     name: str
@@ -59,6 +63,8 @@ class Column:
     hashed: bool = False
     told: bool = False
     short: bool = False
+    flag: bool = False
+    odd: float = 0.0
     data: Any = field(default=None, repr=False, compare=False)
 
     @property

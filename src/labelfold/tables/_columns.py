@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import (
-    distinct,
     is_number,
     is_text,
     pa,
@@ -23,9 +22,20 @@ from labelfold.tables._arrow import (
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
-from labelfold.tables._numbers import any_match, has_thousands, numbers, plain, said, units_of, writing_of
-from labelfold.tables._steps import lists
+from labelfold.tables._numbers import (
+    any_match,
+    has_thousands,
+    is_flag,
+    numbers,
+    plain,
+    said,
+    units_of,
+    with_flags,
+    writing_of,
+)
+from labelfold.tables._steps import learned_values, lists
 from labelfold.tables._target import Target
+from labelfold.tables._unseen import share_of_strays
 
 # Number of evenly spaced rows from which the role is found.
 _SAMPLE = 2000
@@ -206,6 +216,8 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
         some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
         writing = writing_of(some)[0]
     values = numbers(cells, writing)
+    flag = is_flag(values)
+    values = with_flags(cells, values) if flag else values
     missing = int(np.isnan(values).sum())
     if writing is not None and missing:
         written = text_cells(cells, numbers=True)
@@ -221,7 +233,9 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
     parts += [f"{_cells(infinities)} infinite"] if infinities else []
     if missing == len(values):
         return Column(name, "left out", "no cell in it is a number")
-    return Column(name, "number", "; ".join(filter(None, parts)), writing, missing, data=values)
+    share = share_of_strays(cells, np.isnan(values)) if missing > cells.null_count else 0.0
+    how = "; ".join(filter(None, parts))
+    return Column(name, "number", how, writing, missing, flag=flag, odd=share, data=values)
 
 
 def _nans(cells: Any) -> int:
@@ -250,11 +264,12 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
     told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
     how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]
     reading = {"layouts": layouts, "units": told}
-    return Column(name, "date", "; ".join(filter(None, how)), reading, missing, data=universal)
+    share = share_of_strays(cells, np.isnan(local))
+    return Column(name, "date", "; ".join(filter(None, how)), reading, missing, odd=share, data=universal)
 
 
 def _category(name: str, cells: Any) -> Column:
-    values, codes = distinct(text_cells(cells))
+    values, codes = learned_values(cells)
     missing = int((codes < 0).sum())
     counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
     covered = counts[:MOST_VALUES].sum()
@@ -283,7 +298,11 @@ def _list(name: str, cells: Any) -> Column:
     values = lists(cells, width)
     missing = int(np.isnan(values).any(axis=1).sum())
     length = float(np.sqrt(np.nan_to_num(np.nanmean(np.sum(values * values, axis=1, dtype=np.float64)))))
-    return Column(name, "list", f"{width:,} columns", {"width": width, "length": length or 1.0}, missing)
+    reading, share = (
+        {"width": width, "length": length or 1.0},
+        share_of_strays(cells, np.isnan(values).all(axis=1)),
+    )
+    return Column(name, "list", f"{width:,} columns", reading, missing, odd=share)
 
 
 def _items(cell: str) -> list[str]:

@@ -28,6 +28,8 @@ LAYOUTS = {
     "digits alone": rf"^(?P<y>(?:1[89]|20)\d{{2}})(?P<m>\d{{2}})(?P<d>\d{{2}}){_TIME}$",
     "time of day": r"^(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,]\d+)?)?\s*(?P<half>(?i:[ap]\.?m\.?)?)$",
 }
+# Layouts that have one meaning, and are read in every column of dates: databases write dates so.
+_CLEAR = ("year first", "day and month by name", "month by name")
 # Layouts of dates given as numbers: the length of their unit in seconds.
 EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
 # Number of cells whose layouts are inferred.
@@ -83,11 +85,11 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     column : pyarrow.ChunkedArray
         Dates, times, timestamps (with or without a time zone), or text in one of the layouts.
     layouts : sequence of str
-        Names of `LAYOUTS`. Each is tried on the cells that the previous ones could not parse. If empty, as for a
-        recipe learned from typed dates, layouts are inferred from the text.
+        Names of `LAYOUTS`. Each, and then those that have one meaning, is tried on the cells that the previous ones
+        could not parse. If empty, as for a recipe learned from typed dates, layouts are inferred from the text.
     """
     types, kind = pa.types, column.type
-    if layouts and layouts[0] in EPOCHS:
+    if layouts and layouts[0] in EPOCHS and not types.is_temporal(kind):
         seconds = EPOCHS[layouts[0]] * numbers(column, None)
         return seconds, seconds
     if types.is_integer(kind):
@@ -105,8 +107,9 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
             return local[codes], universal[codes]
         text = text_cells(column, numbers=True)
         local, universal = np.full(len(text), np.nan), np.full(len(text), np.nan)
-        for name in layouts:
-            left = np.isnan(local)
+        there = pc.is_valid(text).to_numpy()
+        for name in [*layouts, *(name for name in _CLEAR if layouts and name not in layouts)]:
+            left = np.isnan(local) & there
             if not left.any():
                 break
             part = text if left.all() else text.filter(pa.array(left))
@@ -123,6 +126,29 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     zoned = column.type.tz is not None
     local_time = pc.local_timestamp(column) if zoned else column
     return _seconds(local_time), _seconds(column)
+
+
+def read_wrongly(column: Any, local: np.ndarray, layouts: Sequence[str]) -> np.ndarray | None:
+    """Return a mask of the dates of text that are read day first but written month first, or the reverse.
+
+    None unless dates such as 12/31/2019 show that.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+    local : ndarray
+        Local time of each cell as the layouts have it; NaN for cells that are no date.
+    layouts : sequence of str
+        Names of `LAYOUTS`.
+    """
+    if not is_text(column.type) or not set(_EITHER) & set(layouts):
+        return None
+    swapped = instants(
+        column, [_EITHER[name == _EITHER[0]] if name in _EITHER else name for name in layouts]
+    )[0]
+    if np.isnan(swapped).sum() >= np.isnan(local).sum():
+        return None
+    return ~np.isnan(local) & (swapped != local)
 
 
 def _standard(column: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from labelfold.tables._arrow import is_number, is_text, pa, pc, text_cells, written
+from labelfold.tables._arrow import distinct, is_number, is_text, pa, pc, text_cells, written
+from labelfold.tables._spelling import truth
 
 # A sign, a currency, digits with separators, a unit. Letters directly before digits are a code, not a number.
 _WRITTEN = re.compile(
@@ -153,15 +154,81 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
         return numbers(column, None) / 1e6
     if types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    if not is_number(column.type):
-        column = written(column)
-        column = plain(column) if writing in (None, PLAIN) else _quick(column, writing)
-        if is_text(column.type):
-            column = parsed(text_cells(column, numbers=True), writing or PLAIN)
+    column = quick(column, writing)
+    if is_text(column.type):
+        column = parsed(text_cells(column, numbers=True), writing or PLAIN)
     single = types.is_float32(column.type)
     values = column.cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
     infinite = np.isinf(values)
     return np.where(infinite, np.nan, values) if infinite.any() else values
+
+
+def quick(column: Any, writing: Writing | None) -> Any:
+    """Return a column as numbers if it holds them, or if every cell is one without further marks; else as text."""
+    if is_number(column.type):
+        return column
+    column = written(column)
+    return plain(column) if writing in (None, PLAIN) else _quick(column, writing)
+
+
+def is_flag(values: np.ndarray) -> bool:
+    """Tell whether numbers are 0 and 1 alone, both of them.
+
+    >>> is_flag(np.array([0, 1, np.nan])), is_flag(np.array([1.0, 1.0]))
+    (True, False)
+    """
+    known = values[~np.isnan(values)]
+    both = len(known) > 0 and known.max() == 1 and known.min() == 0
+    return bool(both and ((known == 0) | (known == 1)).all())
+
+
+def with_flags(column: Any, values: np.ndarray) -> np.ndarray:
+    """Return the numbers of a column of 0 and 1, with the booleans that are spelled in words in their places."""
+    gone = np.isnan(values)
+    if np.count_nonzero(gone) == column.null_count:
+        return values
+    cells, codes = distinct(text_cells(column.filter(pa.array(gone))))
+    meant = [truth(cell) for cell in cells.to_pylist()]
+    values = values.copy()
+    # index -1, for a missing cell, is the last one
+    values[gone] = np.array([np.nan if one is None else float(one) for one in [*meant, None]])[codes]
+    return values
+
+
+def read_wrongly(column: Any, values: np.ndarray, writing: Writing | None) -> np.ndarray | None:
+    """Return a mask of the cells that have another decimal mark than the format, and are read all the same.
+
+    With the point as the decimal mark 1,234 is read as 1234. None unless cells such as 1,5 show that the comma is the
+    decimal mark in new rows, or the reverse.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Text.
+    values : ndarray
+        Its numbers in the format, NaN for cells that are not.
+    writing : Writing or None
+        The format.
+    """
+    own: Writing = writing or PLAIN
+    mark, other = (",", ".") if own["decimal"] == "," else (".", ",")
+    proofs = _proofs(column, other, mark)
+    if not proofs or proofs <= _proofs(column, mark, other):
+        return None
+    swapped = parsed(text_cells(column, numbers=True), own | {"decimal": other}).to_numpy()
+    if np.isnan(swapped).sum() > np.isnan(values).sum():
+        return None
+    wrong = ~np.isnan(values) & (swapped != values)
+    # one slip of the pen among numbers with marks between thousands proves nothing
+    return wrong if proofs >= 0.1 * wrong.sum() else None
+
+
+def _proofs(text: Any, mark: str, other: str) -> int:
+    """Return the number of cells in which ``mark`` cannot stand between thousands."""
+    mark, other = re.escape(mark), re.escape(other)
+    once = text.filter(pc.match_substring_regex(text, rf"^[^{mark}]*{mark}\d+[^{mark}{other}]*$"))
+    grouped = pc.match_substring_regex(once, rf"(?:^|[^\d{other}])[1-9]\d{{0,2}}{mark}\d{{3}}(?:\D|$)")
+    return len(once) - (pc.sum(grouped).as_py() or 0)
 
 
 def plain(column: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,9 +19,10 @@ from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, sli
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
 from labelfold.tables._packed import Packed
-from labelfold.tables._stack import feature_names, stack
+from labelfold.tables._stack import count_unseen, feature_names, stack
 from labelfold.tables._target import Target
-from labelfold.tables._words import lines_of, unread_cells
+from labelfold.tables._unseen import Tally, Unseen, UnseenValuesWarning, counting, told_of
+from labelfold.tables._words import lines_of
 
 # The parameters that name columns, with their roles.
 ROLES = {
@@ -48,7 +49,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
       onto the target.
 
     Decimal commas, thousands separators, percent signs, units, and words for missing cells are recognised if most
-    of a column has them. Values that `fit` has not seen are not an error in `transform`.
+    of a column has them. Spellings of one boolean, such as True, yes and 1, are one value. Values that `fit` has not
+    seen are not an error in `transform`; if most cells of a column are such, there is an `UnseenValuesWarning`.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.n_rows_, self.n_learned_from_ = n, len(places)
         self.transformer_: ColumnTransformer = stack(used, n)
         made = self.transformer_.fit_transform(_parsed(some, used))
-        return self._matrix(made) if len(places) == n else self._transformed(table)
+        return self._matrix(made) if len(places) == n else self._transformed(table)[0]
 
     def transform(self, X: Any) -> Any:
         """Return the matrix of the rows.
@@ -181,7 +183,13 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
                 f"X lacks {len(absent)} of the {len(self.used_)} columns the recipe reads: "
                 f"{', '.join(map(repr, absent[:5]))}; add them, with empty cells where nothing is known."
             )
-        return self._transformed(table)
+        made, tally = self._transformed(table)
+        if most := [one for one in tally.found() if one.most]:
+            warn_user(
+                f"{told_of(most)}; such cells tell nothing about their rows. Write them as in the table of fit.",
+                UnseenValuesWarning,
+            )
+        return made
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
@@ -197,15 +205,37 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ]
         return [", ".join(map(str, row)) for row in zip(*columns, strict=True)] if columns else None
 
-    def unread(self, X: Any) -> list[str]:
-        """Return a sentence for each column of numbers or dates with cells in new rows that cannot be parsed.
+    def unseen(self, X: Any) -> list[Unseen]:
+        """Return a record for each column with cells in new rows that `transform` cannot use.
 
-        Such cells count as missing in `transform`. Rows that are read in blocks are not checked.
+        These are values of a category that `fit` has not seen, and cells that are no number, date or list of the
+        learned form. Missing cells are none of them.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            As in `transform`.
+
+        Returns
+        -------
+        records : list
+            Each with ``name``, ``odd`` and ``held``, the numbers of these cells and of all that hold something,
+            ``examples``, ``most``, whether these are more than half and more than new rows usually have, and
+            ``sentence``.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from labelfold import Recipe
+        >>> recipe = Recipe().fit(pd.DataFrame({"plan": ["a", "b"] * 9, "paid": [True, False, False] * 6}))
+        >>> [one.sentence for one in recipe.unseen(pd.DataFrame({"plan": ["a", "c", "c"], "paid": [1, 0, 1]}))]
+        ["2 of 3 cells of 'plan' hold a value the model never saw: 'c'"]
         """
         check_is_fitted(self)
-        if isinstance(X, Blocks):
-            return []
-        return unread_cells(self._table(X, reset=False), self.transformer_)
+        table, whole = self._table(X, reset=False), Tally()
+        for tally in in_order(self._counted, self._blocks(table)):
+            whole.merge(tally)
+        return whole.found()
 
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
         """Return one line for each column; columns that are treated alike share a line.
@@ -246,14 +276,28 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             return table.rename_columns(list(self.feature_names_in_))
         return table
 
-    def _transformed(self, table: Any) -> Any:
-        """Return the matrix of the rows, a few blocks in parallel."""
-        blocks = table.read(self.used_) if isinstance(table, Blocks) else slices(table)
-        parts = in_order(self._block, blocks)
-        return (stacked if self.transformer_.sparse_output_ else filled)(parts, table.num_rows)
+    def _transformed(self, table: Any) -> tuple[Any, Tally]:
+        """Return the matrix of the rows, a few blocks in parallel, and the counts of odd cells."""
+        whole = Tally()
 
-    def _block(self, block: Any) -> Any:
-        return self._matrix(self.transformer_.transform(block.select(self.used_)))
+        def parts() -> Iterator[Any]:
+            for made, tally in in_order(self._block, self._blocks(table)):
+                whole.merge(tally)
+                yield made
+
+        return (stacked if self.transformer_.sparse_output_ else filled)(parts(), table.num_rows), whole
+
+    def _blocks(self, table: Any) -> Any:
+        return table.read(self.used_) if isinstance(table, Blocks) else slices(table)
+
+    def _block(self, block: Any) -> tuple[Any, Tally]:
+        with counting() as tally:
+            return self._matrix(self.transformer_.transform(block.select(self.used_))), tally
+
+    def _counted(self, block: Any) -> Tally:
+        with counting() as tally:
+            count_unseen(self.transformer_, block.select(self.used_))
+            return tally
 
     def _matrix(self, made: Any) -> Any:
         return sp.csr_array(made) if self.transformer_.sparse_output_ else made

@@ -97,19 +97,22 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     for title, told in (("numbers", False), ("numbers with telling gaps", True)):
         some = [c for c in by_role["number"] if c.told == told]
         writings = {c.name: c.reading for c in some if c.reading is not None}
-        add(title, some, ReadNumbers(writings), told=told, after=scaled)
+        read = ReadNumbers(writings, [c.name for c in some if c.flag], _odd(some))
+        add(title, some, read, told=told, after=scaled)
     for title, hashed in (("categories", False), ("hashed categories", True)):
         some = [c for c in by_role["category"] if c.hashed == hashed]
         if some:
             encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
             parts.append((title, EachValue(encoder, single=single), _names(some)))
-    add("dates", by_role["date"], ReadDates({c.name: c.reading for c in by_role["date"]}), after=scaled)
-    add(_LISTS, by_role["list"], ReadLists({c.name: c.reading["width"] for c in by_role["list"]}))
+    dates, lists = by_role["date"], by_role["list"]
+    add("dates", dates, ReadDates({c.name: c.reading for c in dates}, _odd(dates)), after=scaled)
+    add(_LISTS, lists, ReadLists({c.name: c.reading["width"] for c in lists}, _odd(lists)))
     parts += [
         (f"{_TEXT}{c.name}", _hashed_text() if c.hashed else _text(n), [c.name]) for c in by_role["text"]
     ]
     return ColumnStack(
         parts,
+        n_jobs=1,  # steps count odd cells for the thread that they run in
         sparse_threshold=1.0 if sparse else 0.0,
         transformer_weights=_weights(parts, columns),
         verbose_feature_names_out=False,
@@ -141,6 +144,10 @@ def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
     return weights
 
 
+def _odd(columns: list[Column]) -> dict[str, float]:
+    return {column.name: column.odd for column in columns if column.odd}
+
+
 def _names(columns: list[Column]) -> list[str]:
     return [column.name for column in columns]
 
@@ -158,7 +165,7 @@ def _text(n: int) -> Pipeline:
     kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
     made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
     half = dict.fromkeys(kinds, 0.5**0.5)
-    return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, transformer_weights=half))])
+    return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, n_jobs=1, transformer_weights=half))])
 
 
 def _hashed_text() -> Pipeline:
@@ -171,6 +178,18 @@ def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
         how["token_pattern"] = r"(?u)\b\w+\b"
     # a word that occurs in a single row does not help for other rows, unless there are few rows
     return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
+
+
+def count_unseen(transformer: ColumnTransformer, block: Any) -> None:
+    """Read the columns of a block for the cells that cannot be used, without the steps that follow."""
+    for title, part, names in transformer.transformers_:
+        columns = block.select(names)
+        if not isinstance(part, Pipeline):
+            part.transform(columns)
+        elif not title.startswith(_TEXT):
+            part["read"].transform(columns)
+        elif "terms" in part.named_steps:
+            dict(part["terms"].transformer_list)["words"].transform(part["read"].transform(columns))
 
 
 def feature_names(transformer: ColumnTransformer) -> np.ndarray:

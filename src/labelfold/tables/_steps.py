@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +14,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.tables._arrow import distinct, is_text, pa, pc, text_cells, written
+from labelfold.tables import _dates, _numbers
+from labelfold.tables._arrow import distinct, is_text, pa, pc, shown, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
-from labelfold.tables._numbers import numbers
+from labelfold.tables._numbers import PLAIN, numbers, quick, said, with_flags
 from labelfold.tables._packed import Packed
+from labelfold.tables._spelling import merged, plain, respelled
+from labelfold.tables._unseen import Tally, active, count_gaps, quoted
 
 # scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
@@ -42,21 +46,50 @@ class ReadNumbers(Packed, ReadStep):
     ----------
     writings : dict
         Number formats of text columns; see `labelfold.tables._numbers`.
+    flags : sequence of str
+        The columns of 0 and 1 alone; true and false, yes and no are read as 1 and 0.
+    odd : dict, optional
+        The shares of cells that are no numbers, of columns that have such cells in the rows of `fit`.
     """
 
-    _packed = ("writings",)
+    _packed = ("writings", "flags", "odd")
 
-    def __init__(self, writings: dict) -> None:
+    def __init__(
+        self, writings: dict, flags: Sequence[str] = (), odd: Mapping[str, float] | None = None
+    ) -> None:
         self.writings = writings
+        self.flags = flags
+        self.odd = odd
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
-        columns = [numbers(X.column(name), self.writings.get(name)) for name in X.column_names]
+        flags, tally, columns = set(_kept(self, "flags", ())), active(), []
+        for name in X.column_names:
+            cells, writing = X.column(name), self.writings.get(name)
+            made = quick(cells, writing) if is_text(cells.type) else cells
+            column = numbers(made, writing)
+            column = with_flags(cells, column) if name in flags else column
+            if tally is not None:
+                self._count(tally, name, cells, column, marked=is_text(made.type))
+            columns.append(column)
         single = all(column.dtype == np.float32 for column in columns)
         out = np.empty((X.num_rows, len(columns)), dtype=np.float32 if single else np.float64)
         for j, column in enumerate(columns):
             out[:, j] = column
         return out
+
+    def _count(self, tally: Tally, name: str, cells: Any, column: np.ndarray, *, marked: bool) -> None:
+        """Count the cells that are no numbers, and, of text with marks, those read as another number than written."""
+        writing, gone = self.writings.get(name) or PLAIN, np.isnan(column)
+        what, misread = "hold no number as the model reads it", 0
+        wrong = _numbers.read_wrongly(written(cells), column, writing) if marked else None
+        if wrong is not None:
+            own, other = ("comma", "point") if writing["decimal"] == "," else ("point", "comma")
+            what = f"are written with a decimal {other}, and the model learned a decimal {own}"
+            gone, misread = gone | wrong, int(np.count_nonzero(wrong))
+        told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
+        learned = ", ".join(filter(None, ["numbers", said(writing)]))
+        count_gaps(tally, name, cells, gone, learned=learned, **told)
 
 
 class ReadDates(Packed, ReadStep):
@@ -67,20 +100,39 @@ class ReadDates(Packed, ReadStep):
     readings : dict
         For each column the ``layouts`` of its dates, if it is text, and the ``units`` of the calendar to use; see
         `labelfold.tables._dates`.
+    odd : dict, optional
+        As in `ReadNumbers`.
     """
 
-    _packed = ("readings",)
+    _packed = ("readings", "odd")
 
-    def __init__(self, readings: dict) -> None:
+    def __init__(self, readings: dict, odd: Mapping[str, float] | None = None) -> None:
         self.readings = readings
+        self.odd = odd
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
-        made = []
+        made, tally = [], active()
         for name in X.column_names:
             reading = self.readings[name]
-            made.append(calendar_parts(*instants(X.column(name), reading["layouts"]), reading["units"]))
+            local, universal = instants(X.column(name), reading["layouts"])
+            if tally is not None:
+                self._count(tally, name, X.column(name), local)
+            made.append(calendar_parts(local, universal, reading["units"]))
         return np.hstack(made)
+
+    def _count(self, tally: Tally, name: str, cells: Any, local: np.ndarray) -> None:
+        """Count the cells that are no dates, and those that are read as another date than was written."""
+        gone, layouts = np.isnan(local), self.readings[name]["layouts"]
+        learned = f"dates, {' and '.join(layouts)}" if layouts else "dates"
+        what, misread = "hold no date as the model reads it", 0
+        strays = np.count_nonzero(gone) > cells.null_count
+        wrong = _dates.read_wrongly(cells, local, layouts) if strays else None
+        if wrong is not None:
+            gone, misread = gone | wrong, int(np.count_nonzero(wrong))
+            what = "hold dates with day and month in another order"
+        told = {"kind": "date", "what": what, "misread": misread, "rate": _rate(self, name)}
+        count_gaps(tally, name, cells, gone, learned=learned, **told)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each part of each date."""
@@ -98,16 +150,28 @@ class ReadLists(Packed, ReadStep):
     ----------
     widths : dict
         The length of the lists of each column.
+    odd : dict, optional
+        As in `ReadNumbers`.
     """
 
-    _packed = ("widths",)
+    _packed = ("widths", "odd")
 
-    def __init__(self, widths: dict) -> None:
+    def __init__(self, widths: dict, odd: Mapping[str, float] | None = None) -> None:
         self.widths = widths
+        self.odd = odd
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array; rows of another length are rows of NaN."""
-        return np.hstack([lists(X.column(n), self.widths[n]) for n in X.column_names])
+        made, tally = [lists(X.column(n), self.widths[n]) for n in X.column_names], active()
+        for name, column in zip(X.column_names, made, strict=True):
+            if tally is not None:
+                learned = f"lists of {self.widths[name]:,} numbers"
+                what, rate = f"are no {learned}", _rate(self, name)
+                gone = np.isnan(column).all(axis=1)
+                count_gaps(
+                    tally, name, X.column(name), gone, kind="list", what=what, learned=learned, rate=rate
+                )
+        return np.hstack(made)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each item of each list."""
@@ -119,7 +183,11 @@ class ReadText(ReadStep):
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the cells."""
-        return written(X.column(0)).fill_null("").to_numpy()
+        text, tally = written(X.column(0)), active()
+        if tally is not None:
+            tally.text = X.column_names[0]
+            tally.add(tally.text, len(text) - text_cells(text).null_count)
+        return text.fill_null("").to_numpy()
 
 
 class HashedWords(ReadStep):
@@ -196,10 +264,33 @@ class Terms(TfidfVectorizer):
     def fit_transform(self, raw_documents: Any, y: Any = None) -> Any:
         """Learn the terms and return their weights."""
         try:
-            return super().fit_transform(raw_documents, y)
+            made = super().fit_transform(raw_documents, y)
         except ValueError:  # no term remains
             self.min_df = 1
-            return super().fit_transform(raw_documents, y)
+            made = super().fit_transform(raw_documents, y)
+        if self.analyzer == "word":
+            # the share of rows that would have no known term, if they were new
+            rows = np.bincount(made.indices, minlength=made.shape[1])
+            known = sp.csr_array((rows[made.indices] > self.min_df, made.indices, made.indptr), made.shape)
+            odd = len(_worded(raw_documents[known.sum(axis=1) == 0]))
+            self.new_rate_ = (odd + 1) / (len(raw_documents) + 2)
+        return made
+
+    def transform(self, raw_documents: Any) -> Any:
+        """Return the weights of the terms."""
+        made, tally = super().transform(raw_documents), active()
+        if tally is not None and self.analyzer == "word":
+            odd = _worded(raw_documents[np.diff(made.indptr) == 0])
+            # models saved by earlier versions do not know the share, so that nothing is unlikely
+            rate, what = getattr(self, "new_rate_", 1.0), "hold no word that the model knows"
+            tally.add(tally.text, 0, len(odd), odd, kind="text", what=what, rate=rate)
+        return made
+
+
+def _worded(texts: np.ndarray) -> Any:
+    """Return the texts that hold a word and do not mean a missing cell, as an Arrow column."""
+    cells = text_cells(pa.chunked_array([texts.tolist()], type=pa.string())).drop_null()
+    return cells.filter(pc.match_substring_regex(cells, r"[\p{L}\p{N}_]"))
 
 
 class EachValue(TransformerMixin, BaseEstimator):
@@ -219,29 +310,84 @@ class EachValue(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit an encoder for each column."""
-        self.encoders_ = []
+        self.encoders_, rates = [], []
+        hashes: list[np.ndarray] = [np.empty(0, dtype=np.int32)]
         for name in X.column_names:
-            values, codes = _values(X.column(name))
-            self.encoders_.append(clone(self.encoder).fit(values[codes][:, None]))
+            values, codes = learned_values(X.column(name))
+            cells = np.array([*values, None], dtype=object)[codes][:, None]  # index -1 is the last one
+            self.encoders_.append(clone(self.encoder).fit(cells))
+            hashes.append(np.unique(_hashes(values if isinstance(self.encoder, FeatureHasher) else [])))
+            counts = np.bincount(codes[codes >= 0])
+            # a new row has a new value about as often as a row has a value of its own (Good and Turing), give or take
+            # two standard deviations
+            own = np.count_nonzero(counts == 1)
+            rates.append(min((own + 2 * np.sqrt(own) + 1) / (counts.sum() + 2), 1.0))
+        self.rates_ = np.array(rates)
+        # the values that are hashed, one column after the other
+        self.hashes_, self.ends_ = np.concatenate(hashes), np.cumsum([len(some) for some in hashes])
         return self
 
     def transform(self, X: Any) -> Any:
         """Return the encoded columns side by side."""
         check_is_fitted(self)
-        n, k = X.num_rows, len(self.encoders_)
+        n, k, tally = X.num_rows, len(self.encoders_), active()
         there = np.empty((n, k), dtype=bool)
         places, weights = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=_dtype(self))
         width = 0
         for j, (name, encoder) in enumerate(zip(X.column_names, self.encoders_, strict=True)):
             values, codes = _values(X.column(name))
+            values, new = self._as_learned(j, values)
             known, place, weight, wide = _entries(encoder, values)
             there[:, j], places[:, j], weights[:, j] = known[codes], width + place[codes], weight[codes]
             width += wide
+            if tally is not None:
+                self._count(tally, j, name, values, codes, new)
         if there.all():
             ends = k * np.arange(n + 1, dtype=np.int32)
             return sp.csr_array((weights.ravel(), places.ravel(), ends), shape=(n, width))
         ends = np.append(0, np.cumsum(there.sum(axis=1, dtype=np.int32), dtype=np.int32))
         return sp.csr_array((weights[there], places[there], ends), shape=(n, width))
+
+    def _as_learned(self, j: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return values of column j in the spelling of the learned ones, and a mask of those never learned."""
+        if not isinstance(self.encoders_[j], FeatureHasher):
+            learned = [value for value in self.encoders_[j].categories_[0] if value is not None]
+            spelled = np.array(respelled(values.tolist(), learned), dtype=object)
+            known = {*learned, None}
+            return spelled, np.array([value not in known for value in spelled], dtype=bool)
+        if not hasattr(self, "hashes_"):  # saved by an earlier version
+            return values, np.zeros(len(values), dtype=bool)
+        hashes = self.hashes_[self.ends_[j] : self.ends_[j + 1]]
+        there = np.array([value is not None for value in values], dtype=bool)
+        new = there & ~np.isin(_hashes(values), hashes)
+        values = values.copy()
+        for spell in (plain, "{}.0".format):
+            left = np.flatnonzero(new)
+            spelled = np.array([spell(value) for value in values[left]], dtype=object)
+            found = np.isin(_hashes(spelled), hashes)
+            values[left[found]], new[left[found]] = spelled[found], False
+        return values, new
+
+    def _count(
+        self, tally: Tally, j: int, name: str, values: np.ndarray, codes: np.ndarray, new: np.ndarray
+    ) -> None:
+        """Count the cells of column j with a value that was not learned."""
+        times = np.bincount(codes + 1, minlength=len(values))
+        times = np.append(times[1:], times[0])  # index -1 is the last one
+        held = len(codes) - int(sum(times[i] for i, value in enumerate(values) if value is None))
+        if not new.any():
+            tally.add(name, held)
+            return
+        cells: Counter[str] = Counter()
+        for i in np.flatnonzero(new):
+            cells[values[i]] += int(times[i])
+        encoder, rate = self.encoders_[j], float(self.rates_[j]) if hasattr(self, "rates_") else 0.0
+        learned = (
+            [] if isinstance(encoder, FeatureHasher) else [v for v in encoder.categories_[0] if v is not None]
+        )
+        what = "hold a value the model never saw"
+        told = {"kind": "category", "what": what, "learned": quoted(learned), "rate": rate}
+        tally.add(name, held, sum(cells.values()), cells, **told)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each value, or for each hash value."""
@@ -256,8 +402,7 @@ class EachValue(TransformerMixin, BaseEstimator):
 
 
 def _dtype(step: Any) -> type:
-    # models saved by earlier versions lack this parameter
-    return np.float32 if getattr(step, "single", False) else np.float64
+    return np.float32 if _kept(step, "single", False) else np.float64
 
 
 def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -267,41 +412,47 @@ def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     """
     if isinstance(encoder, FeatureHasher):
         known = np.array([value is not None for value in values])
-        hashes = np.array([murmurhash3_32(value or "", seed=0) for value in values], dtype=np.int64)
+        hashes = _hashes(values).astype(np.int64)
         return known, np.abs(hashes) % encoder.n_features, np.where(hashes < 0, -1.0, 1.0), encoder.n_features
-    coded = sp.csr_array(encoder.transform(_as_learned(encoder, values)[:, None]))
+    coded = sp.csr_array(encoder.transform(values[:, None]))
     known = np.diff(coded.indptr) > 0
     place, weight = np.zeros(len(known), dtype=np.int64), np.zeros(len(known))
     place[known], weight[known] = coded.indices, coded.data
     return known, place, weight, coded.shape[1]
 
 
-def _as_learned(encoder: Any, values: np.ndarray) -> np.ndarray:
-    """Return values in the spelling of the fitted encoder, since sources write True, true, 1 or 1.0."""
-    learned = set(encoder.categories_[0])
-    if learned.issuperset(values):
-        return values
-    spelled = {_plain(value): value for value in encoder.categories_[0] if value is not None}
-    return np.array(
-        [v if v in learned or v is None else spelled.get(_plain(v), v) for v in values], dtype=object
-    )
-
-
-def _plain(value: str) -> str:
-    """Return a normalised spelling of flags and whole numbers; other values unchanged.
-
-    >>> _plain("TRUE"), _plain("7.0"), _plain("Oslo")
-    ('true', '7', 'Oslo')
-    """
-    lower = value.lower()
-    return lower if lower in ("true", "false") else re.sub(r"^([+-]?\d+)\.0+$", r"\1", value)
+def _hashes(values: Any) -> np.ndarray:
+    """Return the hashes of values, as scikit-learn's FeatureHasher has them."""
+    return np.array([murmurhash3_32(value or "", seed=0) for value in values], dtype=np.int32)
 
 
 def _values(column: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct cells of a column, None last, and the index of each row's cell."""
-    values, codes = distinct(written(column))
+    values, codes = distinct(shown(column))
     # index -1 is the last one
     return np.array([*text_cells(values).to_pylist(), None], dtype=object), codes
+
+
+def learned_values(column: Any) -> tuple[list[str], np.ndarray]:
+    """Return the values of a category to learn, and the index of each row's value, -1 for missing cells."""
+    cells, codes = _values(column)
+    there = np.array([cell is not None for cell in cells[:-1]], dtype=bool)
+    counts = np.bincount(codes[codes >= 0], minlength=len(there))
+    spelled = merged(cells[:-1][there].tolist(), counts[there].tolist())
+    places = {value: i for i, value in enumerate(dict.fromkeys(spelled))}
+    index = np.full(len(cells), -1)
+    index[:-1][there] = [places[value] for value in spelled]
+    return list(places), index[codes]
+
+
+def _kept(step: Any, name: str, other: Any) -> Any:
+    """Return a parameter of a step; models saved by earlier versions lack some."""
+    return getattr(step, name, other)
+
+
+def _rate(step: Any, name: str) -> float:
+    """Return the share of cells of a column that could not be parsed in the rows of `fit`."""
+    return float((_kept(step, "odd", None) or {}).get(name, 0.0))
 
 
 def lists(column: Any, width: int) -> np.ndarray:

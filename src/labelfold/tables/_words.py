@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from labelfold.tables._arrow import is_text, pa, text_cells
 from labelfold.tables._column import REPEATS
 
 # The replacement of a missing cell, by role.
@@ -40,22 +37,3 @@ def _line(columns: list[dict[str, Any]]) -> str:
         instead = _INSTEAD.get(first["role"], "the median in their place")
         parts.append(f"{many} missing" + (f", {instead}" if instead else ""))
     return f"{', '.join(names[:5])}{more}: {'; '.join(filter(None, parts))}"
-
-
-def unread_cells(table: Any, transformer: Any) -> list[str]:
-    """Return a sentence for each text column of numbers or dates with cells that cannot be parsed."""
-    found = []
-    for title, part, names in transformer.transformers_:
-        kind = {"numbers": "number", "dates": "date"}.get(title.split()[0])
-        for name in names if kind else ():
-            column = table.column(name)
-            if not is_text(column.type):
-                continue
-            read = part["read"].transform(table.select([name]))[:, 0]
-            odd = text_cells(column, numbers=True).filter(pa.array(np.isnan(read))).drop_null()
-            if len(odd):
-                found.append(
-                    f"{name}: {len(odd):,} of {len(column):,} cells hold no {kind} as the model reads it, such as "
-                    f"{odd[0].as_py()[:30]!r}, and count as missing."
-                )
-    return found

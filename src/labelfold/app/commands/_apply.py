@@ -23,6 +23,7 @@ from labelfold.app.io._problems import Refusal, count, listed, printable, refuse
 from labelfold.app.io._sources import find
 from labelfold.app.io._writing import csv_text, writable_table
 from labelfold.tables._blocks import Blocks
+from labelfold.tables._unseen import Unseen, told_of
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -34,6 +35,7 @@ def transform(
     predict: Annotated[
         bool, typer.Option("--predict", help="Add a column with the predicted class or number.")
     ] = False,
+    accept_unseen: options.AcceptUnseen = False,
     safe_csv: options.SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
@@ -41,7 +43,7 @@ def transform(
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
     with refusing(), using(model):
-        saved, table, X = _read_both(model, rows, output, needed)
+        saved, table, X = _read_both(model, rows, output, needed, accept_unseen)
         embedded = by_blocks(saved.model.transform, X)
         extra = None
         if predict:
@@ -66,12 +68,13 @@ def predict(
         ),
     ] = None,
     to_table: options.ToTable = None,
+    accept_unseen: options.AcceptUnseen = False,
     safe_csv: options.SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
-        saved, table, X = _read_both(model, rows, output, needed, to_table)
+        saved, table, X = _read_both(model, rows, output, needed, accept_unseen, to_table)
         extra = predictions_of_rows(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
         n = table.raw.shape[0]
         if to_table is not None:
@@ -149,7 +152,12 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None) ->
 
 
 def _read_both(
-    model: Path, rows: GivenRows, output: Path | None, needed: dict[str, str], to_table: str | None = None
+    model: Path,
+    rows: GivenRows,
+    output: Path | None,
+    needed: dict[str, str],
+    accept_unseen: bool,
+    to_table: str | None = None,
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
     source, where = find(rows.data, rows.reading)
@@ -181,7 +189,7 @@ def _read_both(
         _tell_other_roles(recipe, rows.roles)
     X = as_fitted(table, saved)
     if recipe is not None:
-        note(*recipe.unread(X))
+        _tell_unseen(recipe.unseen(X), table.source, accept=accept_unseen)
     return saved, table, X
 
 
@@ -195,6 +203,17 @@ def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> A
         note(f"the model reads images at {how}, as it was fitted, whatever the options say.")
     column = reading.image if source.name == "images" else reading.image or images["column"]
     return replace(reading, image=column, image_size=size, colour=colour)
+
+
+def _tell_unseen(found: list[Unseen], source: Any, *, accept: bool) -> None:
+    """Show a note about each column with cells that the model cannot use; refuse if most cells of one are such."""
+    most = [one for one in found if one.most and not accept]
+    note(*(f"{one.sentence}." for one in found if one not in most))
+    if most:
+        raise Refusal(
+            f"In {source} {told_of(most)}; write such cells as in the table that the model was fitted on, or give "
+            "--accept-unseen to predict from the other columns."
+        )
 
 
 def _tell_other_roles(recipe: Any, roles: dict[str, list[str] | None]) -> None:

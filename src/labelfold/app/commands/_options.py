@@ -62,6 +62,13 @@ SafeCsv = Annotated[
         help="Put an apostrophe before labels and ids that a spreadsheet would run as a formula (= + - @).",
     ),
 ]
+AcceptUnseen = Annotated[
+    bool,
+    typer.Option(
+        "--accept-unseen",
+        help="Go on if most cells of a column hold values that the model never saw, or cannot read.",
+    ),
+]
 ToTable = Annotated[
     str | None,
     typer.Option(

@@ -1,0 +1,194 @@
+"""Counts the cells of new rows that a recipe cannot use: values it never saw, and cells it cannot parse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtrc
+
+from labelfold.tables._arrow import pa, pc, shown, text_cells
+
+# Largest number of examples in a sentence, their length, and the number of values that are counted in a block.
+_SHOWN, _LENGTH, _COUNTED = 4, 30, 1000
+# Largest number of columns in an error or a warning.
+_NAMED = 4
+# A column is refused if chance alone makes as many odd cells with a smaller probability.
+_UNLIKELY = 0.01
+
+
+class UnseenValuesWarning(UserWarning):
+    """Most cells of a column in new rows hold values that `labelfold.Recipe` has not seen, or cannot parse.
+
+    Predictions then rest on the other columns.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pandas as pd
+    >>> from labelfold import Recipe, UnseenValuesWarning
+    >>> table = pd.DataFrame({"plan": ["basic", "full", "full", "basic"] * 9})
+    >>> recipe = Recipe().fit(table)
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     _ = recipe.transform(table["plan"].str.upper().to_frame())
+    >>> seen[0].category is UnseenValuesWarning
+    True
+    """
+
+
+@dataclass
+class Unseen:
+    """The cells of a column in new rows that a recipe cannot use.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    kind : {"category", "number", "date", "list", "text"}
+    odd, held : int
+        Number of these cells, and of all cells that hold something.
+    what : str
+        What is wrong with these cells, as the end of a sentence.
+    learned : str
+        What the recipe learned; "" if it does not keep that.
+    rate : float
+        The expected share of such cells, from the rows of `fit`.
+    misread : int
+        Number of cells that are read as another number or date than was written.
+    """
+
+    name: str
+    kind: str = ""
+    odd: int = 0
+    held: int = 0
+    what: str = ""
+    learned: str = ""
+    rate: float = 0.0
+    misread: int = 0
+    counts: Counter[str] = field(default_factory=Counter, repr=False)
+
+    @property
+    def examples(self) -> list[str]:
+        """A few of the cells, most frequent first."""
+        return [cell for cell, _ in self.counts.most_common(_SHOWN)]
+
+    @property
+    def most(self) -> bool:
+        """Whether more than half of the cells are odd and chance does not explain it, or cells are read wrongly."""
+        if self.misread:
+            return True
+        return 2 * self.odd > self.held and bool(bdtrc(self.odd - 1, self.held, self.rate) < _UNLIKELY)
+
+    @property
+    def sentence(self) -> str:
+        """Such as: 12 of 40 cells of 'member' hold a value the model never saw: '0', '1'."""
+        shown = ", ".join(repr(c if len(c) <= _LENGTH else f"{c[:_LENGTH]}...") for c in self.examples)
+        return f"{self.odd:,} of {self.held:,} cells of {self.name!r} {self.what}: {shown}"
+
+
+class Tally:
+    """Counts of odd cells by column, of one or several blocks of rows."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, Unseen] = {}
+        # the text column that is being read, whose words are looked up by a later step
+        self.text = ""
+
+    def add(self, name: str, held: int, odd: int = 0, cells: Any = None, **told: Any) -> None:
+        """Add a block: the number of cells that hold something, of odd ones, the odd ones, and what to say."""
+        column = self.columns.get(name)
+        if column is None:
+            column = self.columns[name] = Unseen(name)
+        column.held += held
+        if odd:
+            column.odd += odd
+            column.misread += told.pop("misread", 0)
+            column.counts.update(cells if isinstance(cells, Counter) else frequent(cells))
+            for key, value in told.items():
+                setattr(column, key, value)
+
+    def merge(self, other: Tally) -> None:
+        """Add the counts of other rows."""
+        for name, found in other.columns.items():
+            told = {key: getattr(found, key) for key in ("kind", "what", "learned", "rate", "misread")}
+            self.add(name, found.held, found.odd, found.counts, **told)
+
+    def found(self) -> list[Unseen]:
+        """Return the columns with odd cells. Texts of new words are usual, and count if most cells are such."""
+        return [c for c in self.columns.values() if c.odd > (c.held // 2 if c.kind == "text" else 0)]
+
+
+_ACTIVE: ContextVar[Tally | None] = ContextVar("labelfold_tally", default=None)
+
+
+@contextmanager
+def counting() -> Iterator[Tally]:
+    """Count the odd cells that steps find in this thread."""
+    tally = Tally()
+    token = _ACTIVE.set(tally)
+    try:
+        yield tally
+    finally:
+        _ACTIVE.reset(token)
+
+
+def active() -> Tally | None:
+    """Return the counts that a step adds to; None if nothing is counted, as in `fit`."""
+    return _ACTIVE.get()
+
+
+def stray_cells(column: Any, odd: np.ndarray) -> Any:
+    """Return the cells of a column that hold something, of those marked in ``odd``, as text."""
+    return text_cells(shown(column.filter(pa.array(odd))), numbers=True).drop_null()
+
+
+def count_gaps(tally: Tally, name: str, column: Any, gone: np.ndarray, **told: Any) -> None:
+    """Add a column that was parsed; ``gone`` marks cells without a result, some of them missing in the table."""
+    empty = int(np.count_nonzero(gone))
+    if empty == column.null_count:
+        tally.add(name, len(gone) - empty)
+        return
+    cells = stray_cells(column, gone)
+    tally.add(name, len(gone) - empty + len(cells), len(cells), cells, **told)
+
+
+def share_of_strays(column: Any, gone: np.ndarray) -> float:
+    """Return the share of cells without a result among the cells that hold something, in the rows of `fit`."""
+    odd = len(stray_cells(column, gone)) if gone.any() else 0
+    return odd / (len(gone) - int(np.count_nonzero(gone)) + odd) if odd else 0.0
+
+
+def frequent(cells: Any) -> Counter[str]:
+    """Return the most frequent values of an Arrow column of text with their counts."""
+    found = pc.value_counts(cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells)
+    counts = found.field("counts").to_numpy()
+    order = np.argsort(-counts, kind="stable")[:_COUNTED]
+    values = found.field("values").take(pa.array(order)).to_pylist()
+    return Counter(dict(zip(values, counts[order].tolist(), strict=True)))
+
+
+def quoted(values: Sequence[str], most: int = _SHOWN) -> str:
+    """Return values for a sentence.
+
+    >>> quoted(["no", "yes"]), quoted("abcdef")
+    ("'no' and 'yes'", "'a', 'b', 'c', 'd' and 2 more")
+    """
+    shown = [repr(v if len(v) <= _LENGTH else f"{v[:_LENGTH]}...") for v in values[:most]]
+    if len(values) > most:
+        return f"{', '.join(shown)} and {len(values) - most:,} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
+
+
+def told_of(found: Sequence[Unseen]) -> str:
+    """Return what an error or a warning says of columns: the sentence of each, and what the recipe learned."""
+    parts = [f"{one.sentence}{f' (it learned {one.learned})' * bool(one.learned)}" for one in found[:_NAMED]]
+    more = len(found) - _NAMED
+    return "; ".join(
+        [*parts, *([f"and {more:,} more column{'s' * (more > 1)} likewise"] if more > 0 else [])]
+    )
