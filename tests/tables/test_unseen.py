@@ -1,5 +1,6 @@
 """Values that a recipe has not seen: which spellings are one value, and what is counted in new rows."""
 
+import re
 import warnings
 
 import numpy as np
@@ -225,3 +226,56 @@ def test_python_is_warned_once_a_call_and_not_in_fit(tmp_path, monkeypatch):
             ]
             assert seen[0].filename == __file__
             assert [record.odd for record in one.unseen(new)] == [N, N]
+
+
+def prices(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {"price": rng.gamma(4, 5, n).round(2), "amount": rng.integers(1, 2000, n), "city": "ab" * 1}
+    )
+
+
+def learned_prices():
+    table = prices().assign(city=np.where(np.arange(200) % 3, "Oslo", "Bergen")).astype(str)
+    return Recipe().fit(table)
+
+
+def test_marks_that_prove_nothing_are_refused_where_the_numbers_change_their_size():
+    recipe, new = learned_prices(), prices(80, 1).assign(city="Oslo").astype(str)
+    assert recipe.unseen(new) == []
+    comma = new.assign(price=[f"{float(p):.3f}".replace(".", ",") for p in new["price"]])
+    (found,) = recipe.unseen(comma)
+    assert (found.name, found.most, found.odd) == ("price", True, 80)
+    points = new.assign(amount=[f"{int(a):,}".replace(",", ".") for a in new["amount"]])
+    (found,) = recipe.unseen(points)
+    assert (found.name, found.most) == ("amount", True)
+    assert found.odd == sum("." in cell for cell in points["amount"])
+    # marks that are read as they are meant
+    assert recipe.unseen(new.assign(amount=[f"{int(a):,}" for a in new["amount"]])) == []
+    assert recipe.unseen(new.assign(amount=[f"{int(a)}.5" for a in new["amount"]])) == []
+    assert recipe.unseen(new.assign(amount=["1.250", *new["amount"][1:]])) == []
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_numbers_of_another_size_are_said_and_not_refused(typed):
+    recipe, new = learned_prices(), prices(80, 1).assign(city="Oslo")
+    new["price"] *= 1000
+    (found,) = recipe.unseen(new if typed else new.astype(str))
+    assert (found.kind, found.most) == ("range", False)
+    assert re.search(
+        r"\d\d of 80 cells of 'price' are far from the numbers that the model learned, [\d.]+ to",
+        found.sentence,
+    )
+    new.loc[40:, "price"] = 20.0
+    assert recipe.unseen(new) == []
+
+
+def test_a_column_that_is_empty_in_all_new_rows_is_said():
+    recipe, new = learned_prices(), prices(80, 1).assign(city="Oslo").astype(object)
+    for name in new:
+        (found,) = recipe.unseen(new.assign(**{name: None}))
+        assert (found.name, found.kind, found.most) == (name, "empty", False)
+        assert found.sentence.endswith("are empty, where the model learned from 200 of 200")
+    assert recipe.unseen(new.head(3).assign(city=None)) == []
+    gaps = prices().assign(city=np.where(np.arange(200) % 50, None, "Oslo"), price=np.arange(200) % 7)
+    assert Recipe().fit(gaps).unseen(new.head(20).assign(city=None, price=3)) == []

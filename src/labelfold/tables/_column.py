@@ -52,6 +52,8 @@ class Column:
         Whether a number is always 0 or 1.
     odd : float
         The share of cells that hold something, but no number, date or list.
+    range : tuple of (float, float, bool)
+        The smallest and the largest number, and whether all are whole.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Column:
     short: bool = False
     flag: bool = False
     odd: float = 0.0
+    range: tuple[float, float, bool] = (-np.inf, np.inf, False)
     data: Any = field(default=None, repr=False, compare=False)
 
     @property

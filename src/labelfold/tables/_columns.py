@@ -235,7 +235,9 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
         return Column(name, "left out", "no cell in it is a number")
     share = share_of_strays(cells, np.isnan(values)) if missing > cells.null_count else 0.0
     how = "; ".join(filter(None, parts))
-    return Column(name, "number", how, writing, missing, flag=flag, odd=share, data=values)
+    known = values[~np.isnan(values)] if missing else values
+    span = float(known.min()), float(known.max()), bool((known % 1 == 0).all())
+    return Column(name, "number", how, writing, missing, flag=flag, odd=share, range=span, data=values)
 
 
 def _nans(cells: Any) -> int:

@@ -26,6 +26,11 @@ _PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 
 
+# Fewer fractions than this prove nothing. A mark that is misread multiplies a number by a thousand; ten times the
+# largest number that was learned is a sign of it.
+_FEWEST_BROKEN, _TIMES = 3, 10
+
+
 class Writing(TypedDict):
     """Number format of a column: the decimal mark, and the units before and after the digits."""
 
@@ -221,6 +226,40 @@ def read_wrongly(column: Any, values: np.ndarray, writing: Writing | None) -> np
     wrong = ~np.isnan(values) & (swapped != values)
     # one slip of the pen among numbers with marks between thousands proves nothing
     return wrong if proofs >= 0.1 * wrong.sum() else None
+
+
+def marked_unlike_learned(
+    column: Any, values: np.ndarray, writing: Writing, range: Sequence[float]
+) -> np.ndarray | None:
+    """Return a mask of the cells whose mark is likely to mean something else than in the rows of `fit`.
+
+    * Cells that are read with marks between thousands, if most cells are such and far above the numbers of `fit`:
+      12,850 among prices of 10 to 20.
+    * Cells that are read as fractions, if the numbers of `fit` were whole and all fractions have groups of three
+      digits: 1.250.
+
+    Parameters
+    ----------
+    column, values, writing
+        As in `read_wrongly`.
+    range : (float, float, float)
+        The smallest and the largest number of `fit`, and 1 if all were whole.
+    """
+    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
+    low, high, whole = range
+    held = np.count_nonzero(~np.isnan(values))
+    far = np.abs(values) > _TIMES * max(abs(low), abs(high))
+    if 2 * np.count_nonzero(far) > held:
+        wrong = far & pc.fill_null(pc.match_substring(column, other), False).to_numpy()
+        return wrong if 2 * np.count_nonzero(wrong) > held else None
+    broken = ~np.isnan(values) & (values % 1 != 0)
+    if not whole or np.count_nonzero(broken) < max(_FEWEST_BROKEN, 0.01 * held):
+        return None
+    cells = pc.utf8_trim_whitespace(column.filter(pa.array(broken)))
+    grouped = pc.match_substring_regex(
+        cells, rf"(?:^|\D)[1-9]\d{{0,2}}(?:{re.escape(decimal)}\d{{3}})+(?:\D|$)"
+    )
+    return broken if pc.all(grouped).as_py() else None
 
 
 def _proofs(text: Any, mark: str, other: str) -> int:

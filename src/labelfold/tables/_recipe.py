@@ -21,7 +21,7 @@ from labelfold.tables._columns import columns_of
 from labelfold.tables._packed import Packed
 from labelfold.tables._stack import count_unseen, feature_names, stack
 from labelfold.tables._target import Target
-from labelfold.tables._unseen import Tally, Unseen, UnseenValuesWarning, counting, told_of
+from labelfold.tables._unseen import Tally, Unseen, UnseenValuesWarning, counting, empty_columns, told_of
 from labelfold.tables._words import lines_of
 
 # The parameters that name columns, with their roles.
@@ -209,7 +209,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         """Return a record for each column with cells in new rows that `transform` cannot use.
 
         These are values of a category that `fit` has not seen, and cells that are no number, date or list of the
-        learned form. Missing cells are none of them.
+        learned form. Further records tell of columns whose numbers are mostly far from the learned ones, and of
+        columns that are empty.
 
         Parameters
         ----------
@@ -235,7 +236,12 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         table, whole = self._table(X, reset=False), Tally()
         for tally in in_order(self._counted, self._blocks(table)):
             whole.merge(tally)
-        return whole.found()
+        names = set(self.used_)
+        used = [column for column in self.columns_ if column["name"] in names]
+        return [
+            *whole.found(),
+            *empty_columns(whole, used, self.n_learned_from_, table.num_rows),
+        ]
 
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
         """Return one line for each column; columns that are treated alike share a line.

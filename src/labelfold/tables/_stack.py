@@ -97,7 +97,8 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     for title, told in (("numbers", False), ("numbers with telling gaps", True)):
         some = [c for c in by_role["number"] if c.told == told]
         writings = {c.name: c.reading for c in some if c.reading is not None}
-        read = ReadNumbers(writings, [c.name for c in some if c.flag], _odd(some))
+        ranges = np.array([c.range for c in some], dtype=np.float64).reshape(-1, 3)
+        read = ReadNumbers(writings, [c.name for c in some if c.flag], _odd(some), ranges)
         add(title, some, read, told=told, after=scaled)
     for title, hashed in (("categories", False), ("hashed categories", True)):
         some = [c for c in by_role["category"] if c.hashed == hashed]

@@ -20,7 +20,7 @@ from labelfold.tables._dates import UNITS, calendar_parts, instants
 from labelfold.tables._numbers import PLAIN, numbers, quick, said, with_flags
 from labelfold.tables._packed import Packed
 from labelfold.tables._spelling import merged, plain, respelled
-from labelfold.tables._unseen import Tally, active, count_gaps, quoted
+from labelfold.tables._unseen import Tally, active, count_far, count_gaps, quoted
 
 # scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
@@ -50,35 +50,48 @@ class ReadNumbers(Packed, ReadStep):
         The columns of 0 and 1 alone; true and false, yes and no are read as 1 and 0.
     odd : dict, optional
         The shares of cells that are no numbers, of columns that have such cells in the rows of `fit`.
+    ranges : ndarray of shape (k, 3), optional
+        The smallest and the largest number of each column in the rows of `fit`, and 1 if all are whole.
     """
 
     _packed = ("writings", "flags", "odd")
 
     def __init__(
-        self, writings: dict, flags: Sequence[str] = (), odd: Mapping[str, float] | None = None
+        self,
+        writings: dict,
+        flags: Sequence[str] = (),
+        odd: Mapping[str, float] | None = None,
+        ranges: np.ndarray | None = None,
     ) -> None:
         self.writings = writings
         self.flags = flags
         self.odd = odd
+        self.ranges = ranges
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
         flags, tally, columns = set(_kept(self, "flags", ())), active(), []
-        for name in X.column_names:
+        ranges = _kept(self, "ranges", None)
+        for j, name in enumerate(X.column_names):
             cells, writing = X.column(name), self.writings.get(name)
             made = quick(cells, writing) if is_text(cells.type) else cells
             column = numbers(made, writing)
             column = with_flags(cells, column) if name in flags else column
             if tally is not None:
-                self._count(tally, name, cells, column, marked=is_text(made.type))
+                marked, range = is_text(made.type), None if ranges is None else ranges[j]
+                self._count(tally, name, cells, column, range, marked=marked)
             columns.append(column)
         single = all(column.dtype == np.float32 for column in columns)
         out = np.empty((X.num_rows, len(columns)), dtype=np.float32 if single else np.float64)
         for j, column in enumerate(columns):
             out[:, j] = column
+        if tally is not None and ranges is not None:
+            count_far(tally, X.column_names, out, ranges)
         return out
 
-    def _count(self, tally: Tally, name: str, cells: Any, column: np.ndarray, *, marked: bool) -> None:
+    def _count(
+        self, tally: Tally, name: str, cells: Any, column: np.ndarray, range: Any, *, marked: bool
+    ) -> None:
         """Count the cells that are no numbers, and, of text with marks, those read as another number than written."""
         writing, gone = self.writings.get(name) or PLAIN, np.isnan(column)
         what, misread = "hold no number as the model reads it", 0
@@ -86,6 +99,14 @@ class ReadNumbers(Packed, ReadStep):
         if wrong is not None:
             own, other = ("comma", "point") if writing["decimal"] == "," else ("point", "comma")
             what = f"are written with a decimal {other}, and the model learned a decimal {own}"
+        elif range is not None and is_text(cells.type):
+            wrong = _numbers.marked_unlike_learned(written(cells), column, writing, range)
+            what = (
+                what
+                if wrong is None
+                else "hold a comma or point that meant something else in the learned numbers"
+            )
+        if wrong is not None:
             gone, misread = gone | wrong, int(np.count_nonzero(wrong))
         told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
         learned = ", ".join(filter(None, ["numbers", said(writing)]))

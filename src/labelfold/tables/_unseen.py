@@ -18,6 +18,8 @@ from labelfold.tables._arrow import pa, pc, shown, text_cells
 _SHOWN, _LENGTH, _COUNTED = 4, 30, 1000
 # Largest number of columns in an error or a warning.
 _NAMED = 4
+# With fewer new rows a column may be empty, or hold unusual numbers, by chance.
+_FEWEST = 10
 # A column is refused if chance alone makes as many odd cells with a smaller probability.
 _UNLIKELY = 0.01
 
@@ -50,7 +52,9 @@ class Unseen:
     ----------
     name : str
         The column.
-    kind : {"category", "number", "date", "list", "text"}
+    kind : {"category", "number", "date", "list", "text", "range", "empty"}
+        "range" for numbers that are far from the learned ones, "empty" for a column without a cell. These two are
+        said, but refuse nothing.
     odd, held : int
         Number of these cells, and of all cells that hold something.
     what : str
@@ -81,15 +85,16 @@ class Unseen:
     @property
     def most(self) -> bool:
         """Whether more than half of the cells are odd and chance does not explain it, or cells are read wrongly."""
-        if self.misread:
-            return True
+        if self.misread or self.kind in ("range", "empty"):
+            return bool(self.misread)
         return 2 * self.odd > self.held and bool(bdtrc(self.odd - 1, self.held, self.rate) < _UNLIKELY)
 
     @property
     def sentence(self) -> str:
         """Such as: 12 of 40 cells of 'member' hold a value the model never saw: '0', '1'."""
         shown = ", ".join(repr(c if len(c) <= _LENGTH else f"{c[:_LENGTH]}...") for c in self.examples)
-        return f"{self.odd:,} of {self.held:,} cells of {self.name!r} {self.what}: {shown}"
+        said = f"{self.odd:,} of {self.held:,} cells of {self.name!r} {self.what}"
+        return f"{said}: {shown}" if shown else said
 
 
 class Tally:
@@ -97,6 +102,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.columns: dict[str, Unseen] = {}
+        self.far: dict[str, Unseen] = {}
         # the text column that is being read, whose words are looked up by a later step
         self.text = ""
 
@@ -118,10 +124,22 @@ class Tally:
         for name, found in other.columns.items():
             told = {key: getattr(found, key) for key in ("kind", "what", "learned", "rate", "misread")}
             self.add(name, found.held, found.odd, found.counts, **told)
+        for name, found in other.far.items():
+            self.add_far(name, found.odd, list(found.counts), found.learned)
 
     def found(self) -> list[Unseen]:
-        """Return the columns with odd cells. Texts of new words are usual, and count if most cells are such."""
-        return [c for c in self.columns.values() if c.odd > (c.held // 2 if c.kind == "text" else 0)]
+        """Return the columns with odd cells. Texts of new words, and numbers out of range, count if most are such."""
+        for name, far in self.far.items():
+            far.held = 0 if self.columns[name].odd else self.columns[name].held
+        every = [*self.columns.values(), *(far for far in self.far.values() if far.held >= _FEWEST)]
+        return [c for c in every if c.odd > (c.held // 2 if c.kind in ("text", "range") else 0)]
+
+    def add_far(self, name: str, odd: int, cells: Sequence[str], learned: str) -> None:
+        """Add numbers of a block that are far from those that were learned."""
+        what = f"are far from the numbers that the model learned, {learned}"
+        far = self.far.setdefault(name, Unseen(name, "range", what=what, learned=learned))
+        far.odd += odd
+        far.counts.update(cells)
 
 
 _ACTIVE: ContextVar[Tally | None] = ContextVar("labelfold_tally", default=None)
@@ -156,6 +174,32 @@ def count_gaps(tally: Tally, name: str, column: Any, gone: np.ndarray, **told: A
         return
     cells = stray_cells(column, gone)
     tally.add(name, len(gone) - empty + len(cells), len(cells), cells, **told)
+
+
+def count_far(tally: Tally, names: Sequence[str], values: np.ndarray, ranges: np.ndarray) -> None:
+    """Add the numbers (n, k) that are farther outside the ranges (k, 3) than these are wide."""
+    low, high = ranges[:, 0], ranges[:, 1]
+    far = (values < low - (high - low)) | (values > high + (high - low))
+    counts = far.sum(axis=0)
+    for j in map(int, np.flatnonzero(counts)):
+        cells = [f"{value:g}" for value in values[far[:, j], j][:_SHOWN]]
+        tally.add_far(names[j], int(counts[j]), cells, f"{low[j]:g} to {high[j]:g}")
+
+
+def empty_columns(
+    tally: Tally, columns: Sequence[dict[str, Any]], n_learned: int, n_rows: int
+) -> list[Unseen]:
+    """Return the columns in use without a cell that holds something, if `fit` makes that unlikely."""
+    held = {name for name, column in tally.columns.items() if column.held}
+    found = []
+    for column in columns if n_rows >= _FEWEST else ():
+        share = column["missing"] / n_learned
+        if column["name"] not in held and share**n_rows < _UNLIKELY:
+            what = (
+                f"are empty, where the model learned from {n_learned - column['missing']:,} of {n_learned:,}"
+            )
+            found.append(Unseen(column["name"], "empty", n_rows, n_rows, what))
+    return found
 
 
 def share_of_strays(column: Any, gone: np.ndarray) -> float:

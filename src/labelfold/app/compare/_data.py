@@ -197,7 +197,7 @@ def read_data(
         read.extend(read_target_labels(y, n, unlabeled=unlabeled, task=task))
         return read[0]
 
-    table = X
+    X = table = as_named(X) if is_table(X) else X  # a stream gives its rows once
     X, names, made, called = as_matrix(
         X, labels_of, recipe=recipe, images=images, feature_names=feature_names
     )
