@@ -118,7 +118,7 @@ def fit(
             table.y,
             unlabeled=mark,
             ids=row_names(table),
-            recipe=recipe_for(table, rows.roles),
+            recipe=recipe_for(table, rows.roles, rows.keep),
             task=task,
             feature_names=table.feature_names,
         )
