@@ -99,7 +99,7 @@ class Differences:
         elif column.role == "list":
             values = lists(cells.take(self.rows), column.reading["width"])
             names = [f"{column.name}[{j}]" for j in range(values.shape[1])]
-            self._add_numbers(names, values, _number, together=True)
+            self._add_numbers(names, values, _number, column.name)
         elif column.role == "category":
             self._add_values(column.name, column.data[self.rows], cells)
         elif column.role == "date":
@@ -141,40 +141,42 @@ class Differences:
             self._add_numbers(names, np.column_stack(values), _number)
 
     def _add_numbers(
-        self, names: Sequence[str], values: np.ndarray, say: Callable[[Any], str], *, together: bool = False
+        self, names: Sequence[str], values: np.ndarray, say: Callable[[Any], str], column: str | None = None
     ) -> None:
-        """Compare columns of numbers (n, k), NaN for missing cells; ``together`` if they are items of one column."""
+        """Compare columns of numbers (n, k), NaN for missing cells, or the items of one ``column`` of lists."""
         gone = np.isnan(values)
         cuts = _cuts(values)  # (c, k), ascending
         usual, n_cuts, half = _repeated(cuts), len(cuts), len(cuts) // 2
         below = np.array([self._counts(values <= cut) for cut in cuts])
         between = below[::-1][:half] - below[:half]
-        other = [self._counts(some) for some in (gone, values == usual, values == np.rint(values))]
-        counts = np.concatenate([other, below, between])
+        other = [self._counts(some) for some in (values == usual, values == np.rint(values))]
+        counts = np.concatenate([self._counts(gone)[None], below, between, other])
+        # an event that is the same as the one before is not tested
+        rises = np.vstack([np.ones((1, len(names)), dtype=bool), cuts[1:] > cuts[:-1]])
         use = np.ones((len(counts), len(names)), dtype=bool)
-        use[2] = say is _number  # all dates are whole numbers of seconds
-        use[4 : 3 + n_cuts] = cuts[1:] > cuts[:-1]  # otherwise it is the event before
+        use[1 : 1 + n_cuts] = rises
+        use[2 + n_cuts : 1 + n_cuts + half] = (rises[1:half]) | rises[: half + 1 : -1]
+        use[-1] = say is _number  # all dates are whole numbers of seconds
 
         def words(j: int, event: int) -> tuple[str, ...]:
-            if event < 3:
-                return (
-                    names[j],
-                    ("is missing", f"is {say(usual[j])}", "is a whole number")[event],
-                )
-            if event < 3 + n_cuts:
-                cut = say(cuts[event - 3, j])
+            if not event:
+                return column or names[j], "is missing"
+            if event <= n_cuts:
+                cut = say(cuts[event - 1, j])
                 return names[j], f"is at most {cut}", f"is above {cut}"
-            low = event - 3 - n_cuts
+            if event >= len(counts) - 2:
+                return names[j], "is a whole number" if event == len(counts) - 1 else f"is {say(usual[j])}"
+            low = event - 1 - n_cuts
             ends = f"between {say(cuts[low, j])} and {say(cuts[n_cuts - 1 - low, j])}"
             return names[j], f"is {ends}", f"is not {ends}"
 
         known = self._known(counts)
-        if together:
-            k = len(names)
-            counts, known = (part.transpose(0, 2, 1).reshape(-1, 2, 1) for part in (counts, known))
-            self._test(counts, known, lambda _, event: words(event % k, event // k), use.reshape(-1, 1))
-        else:
+        if column is None:
             self._test(counts, known, words, use)
+            return
+        k = len(names)
+        counts, known = (part.transpose(0, 2, 1).reshape(-1, 2, 1) for part in (counts, known))
+        self._test(counts, known, lambda _, event: words(event % k, event // k), use.reshape(-1, 1))
 
     def _add_values(self, name: str, codes: np.ndarray, cells: Any) -> None:
         """Compare a category, given the codes of its cells."""
@@ -303,11 +305,12 @@ def shown_as(role: str, value: Any) -> str:
 
 
 def in_words(found: Sequence[dict[str, Any]], columns: int) -> list[str]:
-    """Return a sentence on the columns in which labelled rows differ, if there are any.
+    r"""Return a sentence on the columns in which labelled rows differ, if there are any.
 
     >>> age = {"name": "age", "what": "is above 41", "labelled": 0.62, "others": 0.2}
-    >>> in_words([age], 14)[0][56:]
-    "'age' is above 41 in 62% of labelled rows and 20% of the others; the estimate is for rows like the labelled ones."
+    >>> print(in_words([age], 14)[0].replace(": ", ":\n"))
+    Labelled rows differ from the others in 1 of 14 columns:
+    'age' is above 41 in 62% of labelled rows and 20% of the others; the estimate is for rows like the labelled ones.
     """
     if not found:
         return []

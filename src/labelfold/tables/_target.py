@@ -120,7 +120,6 @@ class Target:
         gone = np.isnan(values) if values.dtype.kind == "f" else values < 0
         value = _most_frequent(values[others][~gone[others]])[0]
         is_value = values == value if value is not None else np.zeros(len(values), dtype=bool)
-        found, least = None, _BY_CHANCE / columns
         for empty, missing, held in (
             (gone, True, None),
             (is_value, False, value),
@@ -130,9 +129,9 @@ class Target:
             if b > (1 - _EMPTY) * len(others):
                 continue
             p = stats.hypergeom.sf(a - 1, len(values), a + b, len(here))
-            if p < least:
-                found, least = Filled((a, len(here)), (b, len(others)), missing, held), p
-        return found
+            if p <= _BY_CHANCE / columns:
+                return Filled((a, len(here)), (b, len(others)), missing, held)
+        return None
 
     def repeats(self, codes: np.ndarray) -> int:
         """Return the number of labelled rows in which a column maps one to one onto the target; 0 if it does not.
