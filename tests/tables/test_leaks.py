@@ -238,7 +238,7 @@ EVENTS = {
     "two sentinels": "is ",
     "a category": "is 'a'",
     "a word": "has the word 'checked'",
-    "recent days": "is above 2020-0",
+    "recent days": "is after 2020-0",
     "an item of a list": "is above ",
 }
 

@@ -19,8 +19,8 @@ _LEVEL = 0.01
 _MOST, _MOST_LABELLED, _CELLS, _FEWEST = 20_000, 2_000, 10_000_000, 300
 # Numbers are cut into so many parts, found from so many rows.
 _PARTS, _FOR_CUTS = 10, 200
-# Columns of numbers that are tested at a time.
-_AT_ONCE = 512
+# Cells that are tested at a time.
+_AT_ONCE = 500_000
 # Most values of a category. A value or a word of fewer rows is not tested.
 _MOST_VALUES, _OFTEN = 50, 5
 # Characters of a cell of text that are read.
@@ -70,6 +70,7 @@ class Differences:
         self._of = np.ones((2, n), dtype=np.float32)
         self._of[0, len(some[0]) :] = 0
         self._sizes = self._of.sum(axis=1).astype(np.int64)
+        self._at_once = max(_AT_ONCE // n, 1)
         self._logs = gammaln(np.arange(n + 1) + 1.0)
 
     def result(self, columns: int) -> list[dict[str, Any]]:
@@ -106,13 +107,13 @@ class Differences:
             self._add_numbers([column.name], column.data[self.rows][:, None], _date)
         else:
             self._waiting.append((column.name, column.data[self.rows]))
-            if len(self._waiting) >= _AT_ONCE:
+            if len(self._waiting) >= self._at_once:
                 self._test_waiting()
 
     def add_matrix(self, X: np.ndarray, name: Callable[[int], str]) -> None:
         """Compare the columns of an array; ``name(j)`` is the name of a column."""
-        for start in range(0, X.shape[1] if self.active else 0, _AT_ONCE):
-            values = X[self.rows, start : start + _AT_ONCE]
+        for start in range(0, X.shape[1], self._at_once) if self.active else ():
+            values = X[self.rows, start : start + self._at_once]
             self._add_numbers([name(start + j) for j in range(values.shape[1])], values, _number)
 
     def add_sparse(self, X: Any, name: Callable[[int], str]) -> None:
@@ -129,9 +130,9 @@ class Differences:
         self._test(counts[None], known[None], lambda j, _: (name(j), "is not 0"), rare[None])
         full = np.flatnonzero(~rare)
         X = X[:, full].tocsc()
-        for start in range(0, len(full), _AT_ONCE):
-            values = X[:, start : start + _AT_ONCE].toarray()
-            self._add_numbers([name(int(j)) for j in full[start : start + _AT_ONCE]], values, _number)
+        for start in range(0, len(full), self._at_once):
+            some = slice(start, start + self._at_once)
+            self._add_numbers([name(int(j)) for j in full[some]], X[:, some].toarray(), _number)
 
     def _test_waiting(self) -> None:
         """Test the columns of numbers that were added."""
@@ -163,7 +164,8 @@ class Differences:
                 return column or names[j], "is missing"
             if event <= n_cuts:
                 cut = say(cuts[event - 1, j])
-                return names[j], f"is at most {cut}", f"is above {cut}"
+                more, less = ("after", "not after") if say is _date else ("above", "at most")
+                return names[j], f"is {less} {cut}", f"is {more} {cut}"
             if event >= len(counts) - 2:
                 return names[j], "is a whole number" if event == len(counts) - 1 else f"is {say(usual[j])}"
             low = event - 1 - n_cuts

@@ -22,8 +22,8 @@ _SIGNIFICANT = 0.01
 _EMPTY, _BY_CHANCE = 0.99, 0.001
 # Unlabelled rows that rule out most columns, and the share of them that is empty at least.
 _FEW, _MOSTLY = 25, 0.8
-# Columns that are looked at together.
-_AT_ONCE = 512
+# Cells that are looked at together.
+_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,9 @@ class Target:
         chances = np.cumsum(np.log((len(here) - before) / (len(X) - before)))
         enough = np.append(False, chances <= np.log(_BY_CHANCE / X.shape[1]))
         found: list[int] = []
-        for start in range(0, len(some), _AT_ONCE):
-            part = some[start : start + _AT_ONCE]
+        width = max(_AT_ONCE // len(here), 1)
+        for start in range(0, len(some), width):
+            part = some[start : start + width]
             often = enough[(X[np.ix_(here, part)] != usual[part]).sum(axis=0)]
             found += [int(j) for j in part[often] if self.filled(X[:, j], X.shape[1]) is not None]
         return found

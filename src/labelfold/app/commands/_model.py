@@ -120,6 +120,7 @@ def fit(
             ids=row_names(table),
             recipe=recipe_for(table, rows.roles, rows.keep),
             task=task,
+            images=table.image_shape is not None,
             feature_names=table.feature_names,
         )
         tell_recipe(data.recipe)
