@@ -103,6 +103,19 @@ def test_compare_says_it_on_the_terminal_in_the_report_and_in_the_answer(capsys,
     )
 
 
+def test_a_data_frame_in_compare():
+    rng, table, truth, here = honest()
+    table["opened"] = pd.Series(pd.Timestamp("2021-01-01") + pd.to_timedelta(90 * (truth == "p"), "D")).where(here)
+    table["other"] = rng.normal(size=N) + 3 * here
+    found = compare(table, np.where(here, truth, None), ["lda"], repeats=1, progress=False)
+    assert found.data.recipe.used_ == ["age", "income", "height", "weight", "plan", "other"]
+    told = [note for note in found.notes if "opened" in note or "'other'" in note]
+    assert told[0].startswith(LEFT_OUT)
+    assert told[1].startswith("Labelled rows differ from the others in 1 of 6 columns: 'other' is above ")
+    assert len(told) == 2
+    assert found.refit().predict(table.drop(columns="opened").head(3)).shape == (3,)
+
+
 def array(seed=0):
     """Return an array whose column 7 is 0 where rows have no label."""
     rng, _, truth, here = honest(seed)

@@ -130,7 +130,7 @@ def _unless_filled(column: Column, cells: Any, target: Target, columns: int) -> 
     filled = target.filled(values, columns)
     if filled is None:
         return column
-    shown = "the same"
+    shown = "the list of the others"
     if column.role in ("category", "text"):
         words = distinct(text_cells(cells))[0] if words is None else words
         shown = repr(words[int(filled.value)].as_py()[:30]) if filled.value is not None else ""
