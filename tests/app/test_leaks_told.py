@@ -105,7 +105,9 @@ def test_compare_says_it_on_the_terminal_in_the_report_and_in_the_answer(capsys,
 
 def test_a_data_frame_in_compare():
     rng, table, truth, here = honest()
-    table["opened"] = pd.Series(pd.Timestamp("2021-01-01") + pd.to_timedelta(90 * (truth == "p"), "D")).where(here)
+    table["opened"] = pd.Series(pd.Timestamp("2021-01-01") + pd.to_timedelta(90 * (truth == "p"), "D")).where(
+        here
+    )
     table["other"] = rng.normal(size=N) + 3 * here
     found = compare(table, np.where(here, truth, None), ["lda"], repeats=1, progress=False)
     assert found.data.recipe.used_ == ["age", "income", "height", "weight", "plan", "other"]

@@ -122,7 +122,10 @@ def test_a_column_filled_where_rows_are_labelled_is_left_out(kind):
         ),
         ("a word elsewhere", "it is not 'open' in 40 of 40 labelled rows and in 0 of 460 others"),
         ("a day elsewhere", "it is not 1900-01-01 in 40 of 40 labelled rows and in 0 of 460 others"),
-        ("list of zeros elsewhere", "it is not the list of the others in 40 of 40 labelled rows and in 0 of 460 others"),
+        (
+            "list of zeros elsewhere",
+            "it is not the list of the others in 40 of 40 labelled rows and in 0 of 460 others",
+        ),
         ("a few others", "it is filled in 40 of 40 labelled rows and in 1 of 460 others"),
     ],
 )
