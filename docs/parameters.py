@@ -114,6 +114,7 @@ MEANINGS = {
     "text": ("columns to read as text", "names, or patterns with *"),
     "id": ("id columns", "names, or patterns with *"),
     "drop": ("columns to leave out", "names, or patterns with *"),
+    "keep": ("columns that are never left out", "names, or patterns with *"),
     "unlabeled": ("the value of y that means unlabelled", "missing values always do"),
 }
 

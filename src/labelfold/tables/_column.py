@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._target import LEAST_ROWS, Target
+from labelfold.tables._target import LEAST_ROWS, Filled, Target, known_cells
 
 # The reason for leaving out a repeated column, before the name of the first.
 REPEATS = "it repeats "
+# Part of the reason for leaving out a column that is filled in labelled rows.
+TELLS = ", so it may tell which rows were labelled, or their label"
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 # If at least this many columns have names that differ only in a number, they are one vector.
 _VECTOR = 16
@@ -91,9 +94,9 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
         Names of earlier columns by a digest of their values. This column is added.
     """
     values = column.data
-    if values is None:
+    if values is None or column.role == "list":
         return column
-    known = _known(values)
+    known = known_cells(values)
     if _constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
@@ -122,20 +125,31 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     return column
 
 
+def filled_where_labelled(column: Column, filled: Filled, value: str) -> Column:
+    """Return a column as left out since it is filled in labelled rows; ``value`` counts as empty."""
+    empty = [*(["missing"] if filled.missing else []), *([value] if filled.value is not None else [])]
+    held = (
+        "filled"
+        if empty == ["missing"]
+        else f"neither {' nor '.join(empty)}"
+        if empty[1:]
+        else f"not {value}"
+    )
+    here, others = ("{:,} of {:,}".format(*part) for part in (filled.labelled, filled.others))
+    keep = f"--keep {shlex.quote(column.name)} (in Python: keep=[{column.name!r}])"
+    how = f"it is {held} in {here} labelled rows and in {others} others{TELLS}; {keep} keeps it"
+    return replace(column, role="left out", how=how)
+
+
 def in_place(column: Column) -> Column:
     """Return a column that is always kept, such as a pixel, with a remark if it is constant."""
     constant = column.data is not None and _constant(column.data)
     return noted(column, "it holds one value, and stays as a pixel") if constant else column
 
 
-def _known(values: np.ndarray) -> np.ndarray:
-    """Return the numbers or codes of non-missing cells."""
-    return values[values >= 0] if values.dtype.kind in "iu" else values[~np.isnan(values)]
-
-
 def _constant(values: np.ndarray) -> bool:
     """Tell whether a non-missing value occurs in several rows."""
-    known = _known(values)
+    known = known_cells(values)
     return len(values) > 1 and len(known) > 0 and bool((known == known[0]).all())
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from labelfold.tables._arrow import (
+    distinct,
     is_number,
     is_text,
     pa,
@@ -20,8 +21,17 @@ from labelfold.tables._arrow import (
     written,
 )
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM
-from labelfold.tables._column import Column, in_place, left_out, noted, pixel_columns, vector_columns
+from labelfold.tables._column import (
+    Column,
+    filled_where_labelled,
+    in_place,
+    left_out,
+    noted,
+    pixel_columns,
+    vector_columns,
+)
 from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
+from labelfold.tables._differences import Differences, shown_as
 from labelfold.tables._numbers import (
     any_match,
     has_thousands,
@@ -60,7 +70,13 @@ _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
 def columns_of(
-    table: Any, places: np.ndarray, n: int, given: Mapping[str, str], target: Target
+    table: Any,
+    places: np.ndarray,
+    n: int,
+    given: Mapping[str, str],
+    keep: Collection[str],
+    target: Target,
+    differences: Differences,
 ) -> list[Column]:
     """Return the description of each column of an Arrow table.
 
@@ -74,8 +90,12 @@ def columns_of(
         Number of rows of the whole table.
     given : mapping of str to str
         Roles of columns given by the user.
+    keep : set of str
+        Columns that are not left out.
     target : Target
         The labels, to find leaks and informative missing cells.
+    differences : Differences
+        Gets the columns in use.
     """
     last = table.num_rows - 1
     sample = table.take(np.linspace(0, last, _SAMPLE).astype(int)) if last >= _SAMPLE else table
@@ -89,19 +109,46 @@ def columns_of(
             how = "it names the rows" if given[name] == "id" else "you left it out"
             found.append(Column(name, given[name], how))
             continue
-        column = _told(name, table.column(name), sample.column(name), given.get(name), target)
+        cells = table.column(name)
+        column = found_as = _told(name, cells, sample.column(name), given.get(name), target)
         if column.missing and column.role in ("number", "category", "date"):
             column = noted(column, words_for_missing(sample.column(name), numbers=column.role != "category"))
-        if name not in given and column.used:
-            column = in_place(column) if name in kept else left_out(column, target, places, seen)
+        if name in kept:
+            column = in_place(column) if name not in given and column.used else column
+        elif name not in keep and column.used:
+            column = _unless_filled(column, cells, target, table.num_columns)
+            if name not in given and column.used:
+                column = left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
             column = replace(column, told=target.told_by(np.isnan(column.data)))
+        if column.used:
+            differences.add(found_as, cells)
         # the values of a wide table are not kept a second time
         found.append(replace(column, data=None) if name in vectors else column)
     found = _nothing_but_names(found, table, given)
     # with very many rows, word pairs and character groups would fill the memory
     how, many = "tf-idf of its words, hashed", n > _HASH_WORDS_FROM
     return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
+
+
+def _unless_filled(column: Column, cells: Any, target: Target, columns: int) -> Column:
+    """Return the column, as left out if labelled rows are filled and the others are not."""
+    if not len(target.parts[0]):
+        return column
+    values, words = column.data, None
+    if column.role == "text":
+        texts, values = distinct(text_cells(cells))
+        words = texts.to_pylist()
+    filled = target.filled(values, columns)
+    if filled is None:
+        return column
+    shown = "the list of the others"
+    if column.role in ("category", "text"):
+        words = learned_values(cells)[0] if words is None else words
+        shown = repr(words[int(filled.value)][:30]) if filled.value is not None else ""
+    elif column.role in ("number", "date") and filled.value is not None:
+        shown = shown_as(column.role, filled.value)
+    return filled_where_labelled(column, filled, shown)
 
 
 def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
@@ -300,11 +347,11 @@ def _list(name: str, cells: Any) -> Column:
     values = lists(cells, width)
     missing = int(np.isnan(values).any(axis=1).sum())
     length = float(np.sqrt(np.nan_to_num(np.nanmean(np.sum(values * values, axis=1, dtype=np.float64)))))
-    reading, share = (
-        {"width": width, "length": length or 1.0},
-        share_of_strays(cells, np.isnan(values).all(axis=1)),
-    )
-    return Column(name, "list", f"{width:,} columns", reading, missing, odd=share)
+    reading = {"width": width, "length": length or 1.0}
+    share = share_of_strays(cells, np.isnan(values).all(axis=1))
+    # a number for each list, the same for equal lists
+    single = (values * np.random.default_rng(0).normal(size=width)).sum(axis=1, dtype=np.float64)
+    return Column(name, "list", f"{width:,} columns", reading, missing, odd=share, data=single)
 
 
 def _items(cell: str) -> list[str]:

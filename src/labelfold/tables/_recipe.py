@@ -18,6 +18,7 @@ from labelfold.tables._arrow import as_arrow, is_text, pa, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, slices, stacked
 from labelfold.tables._column import Column, matching
 from labelfold.tables._columns import columns_of
+from labelfold.tables._differences import Differences
 from labelfold.tables._packed import Packed
 from labelfold.tables._stack import count_unseen, feature_names, stack
 from labelfold.tables._target import Target
@@ -46,7 +47,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
       then sparse.
     * Lists of numbers become one column for each item.
     * Row counters, ids, empty, constant and repeated columns are left out, and so is a column that maps one to one
-      onto the target.
+      onto the target, or that is missing or one value in 99% of the unlabelled rows and significantly less often in
+      labelled ones.
 
     Decimal commas, thousands separators, percent signs, units, and words for missing cells are recognised if most
     of a column has them. Spellings of one boolean, such as True, yes and 1, are one value. Values that `fit` has not
@@ -56,6 +58,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     ----------
     number, category, date, text, id, drop : sequence of str
         Columns with a given role; ``*`` and ``?`` match any characters. Columns of `id` and `drop` are left out.
+    keep : sequence of str
+        Columns that are not left out for any of the reasons above. They are read as what they are.
     unlabeled : number, str or None, default=-1
         The value of y that means unlabelled, besides missing values.
 
@@ -69,6 +73,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         The columns that `transform` needs.
     ids_ : list of str
         The id columns.
+    differences_ : list of dict
+        The columns in use in which labelled rows differ significantly from the others, the largest difference first:
+        ``name``, ``what`` is true of its cells, the shares of ``labelled`` rows and of ``others`` for which it is,
+        and its ``p``.
     n_rows_, n_learned_from_ : int
         Number of rows in `fit`, and number of rows that were used: above 120,000 rows, 100,000 evenly spaced ones and
         up to 20,000 labelled ones.
@@ -93,8 +101,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     1
     """
 
-    _parameter_constraints: dict = {name: ["array-like", str] for name in ROLES}
-    _packed = ("columns_", "used_", "ids_", "feature_names_in_")
+    _parameter_constraints: dict = {name: ["array-like", str] for name in (*ROLES, "keep")}
+    _packed = ("columns_", "used_", "ids_", "differences_", "feature_names_in_")
 
     def __init__(
         self,
@@ -105,6 +113,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         text: Sequence[str] = (),
         id: Sequence[str] = (),
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         unlabeled: Any = -1,
     ) -> None:
         self.number = number
@@ -113,6 +122,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.text = text
         self.id = id
         self.drop = drop
+        self.keep = keep
         self.unlabeled = unlabeled
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -123,7 +133,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         X : DataFrame, Arrow table or array of shape (n, d)
             pandas, polars, pyarrow, or anything with the Arrow interface.
         y : array-like of shape (n,), optional
-            Labels. They are used only to find leaks, and missing cells or parts of dates that predict them.
+            Labels. They are used only to find leaks, missing cells or parts of dates that predict them, and columns
+            in which labelled rows differ.
 
         Returns
         -------
@@ -139,10 +150,12 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         n = table.num_rows
         if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
-        given = self._given(table.column_names)
+        given, keep = self._given(table.column_names), self.kept(table.column_names)
         target = Target(y, n, self.unlabeled)
         some, places = _learned_from(table, target)
-        columns = columns_of(some, places, n, given, target.at(places))
+        target = target.at(places)
+        differences = Differences(target.labelled, table.shape[1])
+        columns = columns_of(some, places, n, given, keep, target, differences)
         used = [column for column in columns if column.used]
         if not used:
             reasons = "; ".join(f"{c.name!r}: {c.how}" for c in columns[:5])
@@ -155,6 +168,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ]
         self.used_ = [column.name for column in used]
         self.ids_ = [column.name for column in columns if column.role == "id"]
+        self.differences_ = differences.result(len(used))
         self.n_rows_, self.n_learned_from_ = n, len(places)
         self.transformer_: ColumnTransformer = stack(used, n)
         made = self.transformer_.fit_transform(_parsed(some, used))
@@ -312,16 +326,26 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         """Return the given roles by column."""
         given: dict[str, str] = {}
         for parameter, role in ROLES.items():
-            wanted = getattr(self, parameter)
-            for pattern in [wanted] if isinstance(wanted, str) else wanted:
-                found = matching(pattern, names)
-                if not found:
-                    raise ValueError(
-                        f"{parameter} names the column {pattern!r}, which X does not have; it has "
-                        f"{', '.join(map(repr, names[:8]))}."
-                    )
-                given |= dict.fromkeys(found, role)
+            given |= dict.fromkeys(self._named(parameter, names), role)
         return given
+
+    def kept(self, names: list[str]) -> set[str]:
+        """Return those of the columns that `keep` names."""
+        return set(self._named("keep", names))
+
+    def _named(self, parameter: str, names: list[str]) -> list[str]:
+        """Return the columns that a parameter names."""
+        wanted = getattr(self, parameter)
+        named: list[str] = []
+        for pattern in [wanted] if isinstance(wanted, str) else wanted:
+            found = matching(pattern, names)
+            if not found:
+                raise ValueError(
+                    f"{parameter} names the column {pattern!r}, which X does not have; it has "
+                    f"{', '.join(map(repr, names[:8]))}."
+                )
+            named += found
+        return named
 
     def __sklearn_tags__(self) -> Any:
         """Declare that text and missing cells are accepted, and labels are not needed."""

@@ -1,8 +1,10 @@
-"""Compares columns with the labels: columns that repeat the target, and informative missing cells."""
+"""Compares columns with the labels: columns that repeat the target, and cells whose being filled tells about it."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,33 @@ from labelfold.labels import Labels, read_labels
 LEAST_ROWS = 30
 _FEWEST_NAMED = 10
 _SIGNIFICANT = 0.01
+# A column is a leak if at least this share of the unlabelled rows is empty, and labelled rows are filled oftener, at
+# this level over all columns.
+_EMPTY, _BY_CHANCE = 0.99, 0.001
+# Unlabelled rows that rule out most columns, and the share of them that is empty at least.
+_FEW, _MOSTLY = 25, 0.8
+# Cells that are looked at together.
+_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Filled:
+    """In how many rows a column is filled.
+
+    Attributes
+    ----------
+    labelled, others : tuple of int
+        The number of filled rows, and of all rows.
+    missing : bool
+        Whether missing cells are empty.
+    value : float or int, or None
+        The number, or the code of the value, that is also empty.
+    """
+
+    labelled: tuple[int, int]
+    others: tuple[int, int]
+    missing: bool
+    value: Any
 
 
 class Target:
@@ -28,14 +57,25 @@ class Target:
         The number of rows.
     unlabeled : default=-1
         The value that means unlabelled, besides missing values.
+
+    Attributes
+    ----------
+    index, values : ndarray
+        Indices and class codes, or numbers, of labelled rows; empty if rows have several labels.
+    labelled : ndarray of shape (n,), bool, or None
+        Which rows have a label, or several; None without labels.
     """
 
     def __init__(self, y: Any, n: int, unlabeled: Any = -1) -> None:
         self.index, self.values, self.classes = np.empty(0, dtype=int), np.empty(0), True
+        self.labelled: np.ndarray | None = None
         if y is None:
             return
         labels = y if isinstance(y, Labels) else _read(y, n, unlabeled)
-        if labels is None or np.ndim(labels.values) > 1:  # several labels a row are not compared with columns
+        if labels is None:
+            return
+        self.labelled = np.asarray(labels.labelled)
+        if np.ndim(labels.values) > 1:  # several labels a row are not compared with columns
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
         self.values = np.asarray(labels.values)
@@ -46,7 +86,52 @@ class Target:
         here = np.searchsorted(places, self.index)
         there = (here < len(places)) & (places[np.minimum(here, len(places) - 1)] == self.index)
         some.index, some.values, some.classes = here[there], self.values[there], self.classes
+        some.labelled = None if self.labelled is None else self.labelled[places]
         return some
+
+    @cached_property
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The indices of the labelled rows and of the others; empty unless there are both."""
+        if self.labelled is None or self.labelled.all():
+            return np.empty(0, dtype=int), np.empty(0, dtype=int)
+        return np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)
+
+    def filled(self, values: np.ndarray, columns: int) -> Filled | None:
+        """Return in how many rows a column is filled, if that tells which rows are labelled; otherwise None.
+
+        Cells are empty if they are missing or hold the most frequent value of unlabelled rows, or both. The column
+        tells if 99% of unlabelled rows are empty, and labelled rows are significantly less often (a one-sided
+        hypergeometric test at the level 0.001 over all columns).
+
+        Parameters
+        ----------
+        values : ndarray of shape (n,)
+            Numbers, NaN for missing cells, or codes, below 0 for missing cells.
+        columns : int
+            The number of columns that are asked about.
+        """
+        here, others = self.parts
+        if not len(here):
+            return None
+        few = values[others[:: -(-len(others) // _FEW)]]
+        there = known_cells(few)
+        if len(few) - len(there) + _most_frequent(there)[1] < _MOSTLY * len(few):
+            return None
+        gone = np.isnan(values) if values.dtype.kind == "f" else values < 0
+        value = _most_frequent(values[others][~gone[others]])[0]
+        is_value = values == value if value is not None else np.zeros(len(values), dtype=bool)
+        for empty, missing, held in (
+            (gone, True, None),
+            (is_value, False, value),
+            (gone | is_value, True, value),
+        ):
+            a, b = len(here) - int(empty[here].sum()), len(others) - int(empty[others].sum())
+            if b > (1 - _EMPTY) * len(others):
+                continue
+            p = stats.hypergeom.sf(a - 1, len(values), a + b, len(here))
+            if p <= _BY_CHANCE / columns:
+                return Filled((a, len(here)), (b, len(others)), missing, held)
+        return None
 
     def repeats(self, codes: np.ndarray) -> int:
         """Return the number of labelled rows in which a column maps one to one onto the target; 0 if it does not.
@@ -77,6 +162,32 @@ class Target:
         # distinct values map one to one onto any target
         return len(column) if 1 < pairs <= len(column) // 2 else 0
 
+    def filled_columns(self, X: np.ndarray) -> list[int]:
+        """Return the columns of an array that tell which rows are labelled; see `filled`.
+
+        >>> X = np.zeros((100, 3))
+        >>> X[:, 0], X[:9, 1] = np.arange(100), 1.0
+        >>> Target([0, 1, 1] * 3 + 91 * [None], 100).filled_columns(X)
+        [1]
+        """
+        here, others = self.parts
+        if not len(here):
+            return []
+        few = X[others[:: -(-len(others) // _FEW)]]
+        usual = np.median(few, axis=0)
+        some = np.flatnonzero((few == usual).mean(axis=0) >= _MOSTLY)
+        # the chance that all filled rows are labelled, by their number
+        before = np.arange(len(here))
+        chances = np.cumsum(np.log((len(here) - before) / (len(X) - before)))
+        enough = np.append(False, chances <= np.log(_BY_CHANCE / X.shape[1]))
+        found: list[int] = []
+        width = max(_AT_ONCE // len(here), 1)
+        for start in range(0, len(some), width):
+            part = some[start : start + width]
+            often = enough[(X[np.ix_(here, part)] != usual[part]).sum(axis=0)]
+            found += [int(j) for j in part[often] if self.filled(X[:, j], X.shape[1]) is not None]
+        return found
+
     def told_by(self, missing: np.ndarray) -> bool:
         """Tell whether missing cells predict the labels (p below 0.01)."""
         gone = missing[self.index] if len(self.index) else np.empty(0, dtype=bool)
@@ -102,6 +213,19 @@ class Target:
             warnings.simplefilter("ignore")  # constant columns have no correlation
             chance = (f_classif if self.classes else f_regression)(columns, labels)[1]
         return np.nan_to_num(chance, nan=1.0) < _SIGNIFICANT
+
+
+def known_cells(values: np.ndarray) -> np.ndarray:
+    """Return the numbers or codes of non-missing cells."""
+    return values[values >= 0] if values.dtype.kind in "iu" else values[~np.isnan(values)]
+
+
+def _most_frequent(values: np.ndarray) -> tuple[Any, int]:
+    """Return the most frequent value and its number of rows; None and 0 if there is none."""
+    if not len(values):
+        return None, 0
+    found, times = np.unique(values, return_counts=True)
+    return found[times.argmax()], int(times.max())
 
 
 def _read(y: Any, n: int, unlabeled: Any) -> Labels | None:

@@ -104,7 +104,7 @@ def compare_command(
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
         table, mark = read_labelled(rows, label_free, task, group)
-        recipe = recipe_for(table, rows.roles)
+        recipe = recipe_for(table, rows.roles, rows.keep)
     _compare(
         table,
         mark,

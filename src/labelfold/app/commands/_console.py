@@ -191,10 +191,11 @@ def _like_none(label: Any) -> bool:
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
-def recipe_for(table: Table, roles: dict[str, list[str] | None]) -> Recipe:
-    """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``."""
-    names = table.feature_names or []
-    return Recipe(**{role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()})
+def recipe_for(table: Table, roles: dict[str, list[str] | None], keep: list[str] | None = None) -> Recipe:
+    """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``, and with columns to keep."""
+    names = table.feature_names or [f"x{j}" for j in range(table.raw.shape[1])]  # as a recipe calls them
+    given = {role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()}
+    return Recipe(**given, keep=chosen(table.source, names, "kept", keep or ()))
 
 
 def tell_recipe(recipe: Recipe | None) -> None:

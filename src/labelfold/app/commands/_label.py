@@ -66,7 +66,7 @@ def label_command(
             given,
             name=str(table.source.name or table.source),
             target=_target(table, rows.target),
-            recipe=recipe_for(table, rows.roles),
+            recipe=recipe_for(table, rows.roles, rows.keep),
             image_shape=shape,
         )
         tell_recipe(made.recipe)

@@ -119,8 +119,9 @@ def fit(
             table.y,
             unlabeled=mark,
             ids=row_names(table),
-            recipe=recipe_for(table, rows.roles),
+            recipe=recipe_for(table, rows.roles, rows.keep),
             task=task,
+            images=table.image_shape is not None,
             feature_names=table.feature_names,
             groups=table.groups,
         )

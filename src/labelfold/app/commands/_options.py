@@ -135,6 +135,12 @@ class GivenRows:
     )
     number: Annotated[_Columns, typer.Option(help="A column to read as numbers (may be repeated).")] = None
     date: Annotated[_Columns, typer.Option(help="A column to read as dates (may be repeated).")] = None
+    keep: Annotated[
+        _Columns,
+        typer.Option(
+            help="A column that is used even if it may be a leak, an id or one value (may be repeated)."
+        ),
+    ] = None
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -192,10 +198,10 @@ class GivenRows:
 def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[..., Any]:
     """Decorate a command: its parameter ``rows`` becomes the options about the rows.
 
-    With ``labels=False`` there is no option --labels.
+    With ``labels=False`` there are no options --labels and --keep.
     """
     options = inspect.signature(GivenRows, eval_str=True).parameters.values()
-    shared = [option for option in options if labels or option.name != "labels"]
+    shared = [option for option in options if labels or option.name not in ("labels", "keep")]
     parameters: list[inspect.Parameter] = []
     for name, own in inspect.signature(command, eval_str=True).parameters.items():
         parameters += shared if name == "rows" else [own]

@@ -23,8 +23,11 @@ from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
 from labelfold.model_selection._groups import Groups
 from labelfold.tables import Recipe
-from labelfold.tables._arrow import as_named, column_names, is_table, n_rows
-from labelfold.tables._column import UNLIKE_NUMBERS, vector_columns
+from labelfold.tables._arrow import as_arrow, as_named, column_names, is_table, n_rows
+from labelfold.tables._column import TELLS, UNLIKE_NUMBERS, pixel_columns, vector_columns
+from labelfold.tables._differences import Differences, in_words
+from labelfold.tables._target import Target
+from labelfold.tables._words import lines_of
 
 _FOR_MEDIANS = 10_000  # rows for the medians
 _OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
@@ -52,7 +55,7 @@ class Data:
     notes : list of str
         Sentences for the user.
     doubts : list of str
-        Those notes that say how an ambiguous y was read.
+        Those notes that say how an ambiguous y was read, and what may make the expected score wrong.
     recipe : Recipe or None
         The fitted recipe, if X was a table.
     groups : Groups or None
@@ -202,20 +205,22 @@ def read_data(
         X, labels_of, recipe=recipe, images=images, feature_names=feature_names
     )
     labels, doubts = read
+    facts = Facts.of(X, labels)
     ids = called if ids is None else ids
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     together, about, likely = groups_of(X, labels, groups)
     if groups is None:
         likely += likely_groups(table, labels, ids)
-    doubts = [*doubts, *_untested(labels), *about]
+    warned = [*_telling(made), *_differing(X, names, labels, facts, made)]
+    doubts = [*doubts, *_untested(labels), *warned, *about]
     return Data(
         X,
         coded(labels),
         labels,
         names,
         None if ids is None else [str(i) for i in ids],
-        Facts.of(X, labels),
+        facts,
         [*doubts, *filled, *_notes(X, names, labels)],
         doubts,
         made,
@@ -232,7 +237,9 @@ def as_matrix(
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
 ) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
-    """Return rows as a matrix of numbers. A recipe converts tables and arrays with missing cells.
+    """Return rows as a matrix of numbers.
+
+    A recipe converts tables, arrays with missing cells, and arrays with a column that tells which rows are labelled.
 
     Parameters
     ----------
@@ -257,15 +264,27 @@ def as_matrix(
         labels = labels_of(n_rows(table))
         made = Recipe() if recipe is None else clone(recipe)
         if images and is_table(table):
-            made.set_params(number=[*np.atleast_1d(made.number), *vector_columns(column_names(table))])
+            pixels = vector_columns(column_names(table))
+            made.set_params(
+                number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
+            )
         X = made.fit_transform(table, labels)
         return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-    labels_of(X.shape[0])
+    labels = labels_of(X.shape[0])
     names = None if feature_names is None else [str(name) for name in feature_names]
     if names is not None and len(names) != X.shape[1]:
         raise ValueError(f"There are {len(names)} feature_names for {X.shape[1]} columns; pass one a column.")
-    return X, names, None, None
+    made = Recipe() if recipe is None else clone(recipe)
+    called = [f"x{j}" for j in range(X.shape[1])] if names is None else names
+    kept = made.kept(called)
+    if sp.issparse(X) or images or pixel_columns(called)[1] is not None or len(set(called)) < len(called):
+        return X, names, None, None
+    if kept.issuperset(called[j] for j in Target(labels, len(X)).filled_columns(X)):
+        return X, names, None, None
+    made.set_params(number=["*"])
+    X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels)
+    return X, [str(name) for name in made.get_feature_names_out()], made, None
 
 
 def has_gaps(X: Any) -> bool:
@@ -287,6 +306,24 @@ def medians(X: Any) -> np.ndarray:
     [3.0, 2.0]
     """
     return np.median(X[:: -(-len(X) // _FOR_MEDIANS)], axis=0)
+
+
+def _telling(recipe: Recipe | None) -> list[str]:
+    """Return a sentence for the columns that are left out since they tell which rows are labelled."""
+    columns = [] if recipe is None else [column for column in recipe.columns_ if TELLS in column["how"]]
+    return [f"{line}." for line in lines_of(columns, plain=True)]
+
+
+def _differing(
+    X: Any, names: list[str] | None, labels: Labels, facts: Facts, recipe: Recipe | None
+) -> list[str]:
+    """Return a sentence on the columns in which labelled rows differ from the others, if there are any."""
+    if recipe is not None:
+        return in_words(recipe.differences_, len(recipe.used_))
+    found = Differences(labels.labelled, X.shape[1])
+    add = found.add_sparse if facts.sparse else found.add_matrix
+    add(X, lambda j: names[j] if names else f"column {j}")
+    return in_words(found.result(X.shape[1]), X.shape[1])
 
 
 def _untested(labels: Labels) -> list[str]:
@@ -317,7 +354,7 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
 
 def outweighing(data: Data) -> list[str]:
     """Return a sentence about a column whose variance dominates all others, if there is one."""
-    if sp.issparse(data.X):
+    if data.facts.sparse:
         return []
     spread = data.X.std(axis=0, dtype=np.float64)
     varying = spread[spread > 0]

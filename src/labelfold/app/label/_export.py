@@ -20,6 +20,7 @@ from labelfold.app.io._tables import read_target
 from labelfold.app.io._writing import csv_text
 from labelfold.app.label._honest import expected
 from labelfold.app.label._session import Session
+from labelfold.tables import Recipe
 
 _REPORT_SECONDS, _FIT_SECONDS = 60.0, 60.0
 _one_at_a_time = threading.Lock()  # fits and reports use all cores
@@ -121,7 +122,16 @@ def _data(session: Session) -> Data:
     ids = None if rows.ids is None else [rows.called(i) for i in range(rows.n)]
     # in the types that the file of labels is read in
     y = read_target(labels)
-    data = read_data(rows.X, y, unlabeled=None, ids=ids, task="classification", feature_names=rows.names)
+    data = read_data(
+        rows.X,
+        y,
+        unlabeled=None,
+        ids=ids,
+        # the columns are those that the model on the page was fitted on
+        recipe=Recipe(keep=["*"]),
+        task="classification",
+        feature_names=rows.names,
+    )
     return replace(data, recipe=rows.recipe)
 
 

@@ -1,0 +1,341 @@
+"""Tests in which columns labelled rows differ from the others, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln
+
+from labelfold.tables._arrow import pc, text_cells
+from labelfold.tables._column import Column
+from labelfold.tables._steps import learned_values, lists
+
+# The largest chance that a column is named although labelled rows are a random sample.
+_LEVEL = 0.01
+# Largest numbers of unlabelled and of labelled rows that are compared; fewer if there are more cells than this.
+_MOST, _MOST_LABELLED, _CELLS, _FEWEST = 20_000, 2_000, 10_000_000, 300
+# Numbers are cut into so many parts, found from so many rows.
+_PARTS, _FOR_CUTS = 10, 200
+# Cells that are tested at a time.
+_AT_ONCE = 500_000
+# Most values of a category. A value or a word of fewer rows is not tested.
+_MOST_VALUES, _OFTEN = 50, 5
+# Characters of a cell of text that are read.
+_CHARACTERS = 2_000
+# A column of a sparse matrix with a larger share of non-zeros is tested as a column of numbers.
+_FULL = 0.1
+# Most columns that a sentence shows, and characters of a value.
+_SHOWN, _SHORT = 3, 30
+# A larger number is shown by its first digits.
+_LARGE = 1e15
+
+
+class Differences:
+    """Collects the columns in which labelled rows differ from the others.
+
+    A column becomes events of a row: a number is at most a decile, between two deciles, the most frequent number, a
+    whole number, or missing; a category is one of its frequent values; a text has a word. If labelled rows are a
+    random sample, the number of them with an event has a hypergeometric distribution, given the rows where the column
+    is known. The p of a column is the least two-sided p of its events (twice the smaller tail), times their number.
+    A column differs if p times the number of columns is at most 0.01. So the chance that a random sample differs in
+    any column is at most 0.01, however the columns depend on each other.
+
+    Parameters
+    ----------
+    labelled : ndarray of shape (n,), bool, or None
+        Which rows have a label. Nothing is tested if all have, or none.
+    columns : int
+        The number of columns. If it is large, fewer rows are compared.
+    """
+
+    def __init__(self, labelled: np.ndarray | None, columns: int) -> None:
+        self._found: list[dict[str, Any]] = []
+        self._waiting: list[tuple[str, np.ndarray]] = []
+        known = np.zeros(0, dtype=bool) if labelled is None else labelled
+        self.active = bool(known.any() and not known.all())
+        if not self.active:
+            return
+        rng = np.random.default_rng(0)
+        most = int(np.clip(_CELLS // max(columns, 1), _FEWEST, _MOST))
+        some = [np.flatnonzero(known), np.flatnonzero(~known)]
+        for i, limit in enumerate((min(most, _MOST_LABELLED), most)):
+            if len(some[i]) > limit:
+                some[i] = np.sort(rng.choice(some[i], limit, replace=False))
+        self.rows = np.concatenate(some)  # labelled ones first
+        n = len(self.rows)
+        # the first row counts labelled rows, the second all
+        self._of = np.ones((2, n), dtype=np.float32)
+        self._of[0, len(some[0]) :] = 0
+        self._sizes = self._of.sum(axis=1).astype(np.int64)
+        self._at_once = max(_AT_ONCE // n, 1)
+        self._logs = gammaln(np.arange(n + 1) + 1.0)
+
+    def result(self, columns: int) -> list[dict[str, Any]]:
+        """Return the columns that differ, the largest difference first.
+
+        Parameters
+        ----------
+        columns : int
+            The number of columns that were compared.
+
+        Returns
+        -------
+        list of dict
+            ``name``; ``what`` its cells are; the shares of ``labelled`` rows and of the ``others`` in which they are;
+            and ``p``.
+        """
+        self._test_waiting()
+        sure = [one for one in self._found if one["p"] * columns <= _LEVEL]
+        return sorted(sure, key=lambda one: -abs(one["labelled"] - one["others"]))
+
+    def add(self, column: Column, cells: Any) -> None:
+        """Compare a column of a table, given with its cells."""
+        if not self.active:
+            return
+        if column.role == "text":
+            self._add_words(column.name, cells.take(self.rows))
+        elif column.role == "list":
+            values = lists(cells.take(self.rows), column.reading["width"])
+            names = [f"{column.name}[{j}]" for j in range(values.shape[1])]
+            self._add_numbers(names, values, _number, column.name)
+        elif column.role == "category":
+            self._add_values(column.name, column.data[self.rows], cells)
+        elif column.role == "date":
+            self._add_numbers([column.name], column.data[self.rows][:, None], _date)
+        else:
+            self._waiting.append((column.name, column.data[self.rows]))
+            if len(self._waiting) >= self._at_once:
+                self._test_waiting()
+
+    def add_matrix(self, X: np.ndarray, name: Callable[[int], str]) -> None:
+        """Compare the columns of an array; ``name(j)`` is the name of a column."""
+        for start in range(0, X.shape[1], self._at_once) if self.active else ():
+            values = X[self.rows, start : start + self._at_once]
+            self._add_numbers([name(start + j) for j in range(values.shape[1])], values, _number)
+
+    def add_sparse(self, X: Any, name: Callable[[int], str]) -> None:
+        """Compare the columns of a CSR matrix: whether they are 0, and the numbers of those that rarely are."""
+        if not self.active:
+            return
+        X = X[self.rows]
+        there = X.data != 0
+        owners = np.repeat(np.arange(len(self.rows)), np.diff(X.indptr))
+        labelled = there & (self._of[0, owners] > 0)
+        counts = np.array([np.bincount(X.indices[some], minlength=X.shape[1]) for some in (labelled, there)])
+        rare = counts[1] <= _FULL * len(self.rows)
+        known = np.broadcast_to(self._sizes[:, None], counts.shape)
+        self._test(counts[None], known[None], lambda j, _: (name(j), "is not 0"), rare[None])
+        full = np.flatnonzero(~rare)
+        X = X[:, full].tocsc()
+        for start in range(0, len(full), self._at_once):
+            some = slice(start, start + self._at_once)
+            self._add_numbers([name(int(j)) for j in full[some]], X[:, some].toarray(), _number)
+
+    def _test_waiting(self) -> None:
+        """Test the columns of numbers that were added."""
+        if self._waiting:
+            names, values = zip(*self._waiting, strict=True)
+            self._waiting = []
+            self._add_numbers(names, np.column_stack(values), _number)
+
+    def _add_numbers(
+        self, names: Sequence[str], values: np.ndarray, say: Callable[[Any], str], column: str | None = None
+    ) -> None:
+        """Compare columns of numbers (n, k), NaN for missing cells, or the items of one ``column`` of lists."""
+        gone = np.isnan(values)
+        cuts = _cuts(values)  # (c, k), ascending
+        usual, n_cuts, half = _repeated(cuts), len(cuts), len(cuts) // 2
+        below = np.array([self._counts(values <= cut) for cut in cuts])
+        between = below[::-1][:half] - below[:half]
+        other = [self._counts(some) for some in (values == usual, values == np.rint(values))]
+        counts = np.concatenate([self._counts(gone)[None], below, between, other])
+        # an event that is the same as the one before is not tested
+        rises = np.vstack([np.ones((1, len(names)), dtype=bool), cuts[1:] > cuts[:-1]])
+        use = np.ones((len(counts), len(names)), dtype=bool)
+        use[1 : 1 + n_cuts] = rises
+        use[2 + n_cuts : 1 + n_cuts + half] = (rises[1:half]) | rises[: half + 1 : -1]
+        use[-1] = say is _number  # all dates are whole numbers of seconds
+
+        def words(j: int, event: int) -> tuple[str, ...]:
+            if not event:
+                return column or names[j], "is missing"
+            if event <= n_cuts:
+                cut = say(cuts[event - 1, j])
+                more, less = ("after", "not after") if say is _date else ("above", "at most")
+                return names[j], f"is {less} {cut}", f"is {more} {cut}"
+            if event >= len(counts) - 2:
+                return names[j], "is a whole number" if event == len(counts) - 1 else f"is {say(usual[j])}"
+            low = event - 1 - n_cuts
+            ends = f"between {say(cuts[low, j])} and {say(cuts[n_cuts - 1 - low, j])}"
+            return names[j], f"is {ends}", f"is not {ends}"
+
+        known = self._known(counts)
+        if column is None:
+            self._test(counts, known, words, use)
+            return
+        k = len(names)
+        counts, known = (part.transpose(0, 2, 1).reshape(-1, 2, 1) for part in (counts, known))
+        self._test(counts, known, lambda _, event: words(event % k, event // k), use.reshape(-1, 1))
+
+    def _add_values(self, name: str, codes: np.ndarray, cells: Any) -> None:
+        """Compare a category, given the codes of its cells."""
+        many = int(codes.max()) + 1
+        parts = (codes[self._of[0] > 0], codes)
+        held = np.array([np.bincount(part[part >= 0], minlength=many) for part in parts])
+        most = np.argsort(-held[1], kind="stable")[:_MOST_VALUES]
+        most = most[held[1][most] >= _OFTEN]
+
+        def words(_: int, event: int) -> tuple[str, ...]:
+            values = learned_values(cells)[0] if event else []
+            return name, f"is {values[int(most[event - 1])][:_SHORT]!r}" if event else "is missing"
+
+        self._test_one(codes < 0, held[:, most], words)
+
+    def _add_words(self, name: str, cells: Any) -> None:
+        """Compare the words of a text."""
+        text = pc.utf8_slice_codeunits(text_cells(cells), 0, _CHARACTERS)
+        split = pc.split_pattern_regex(pc.utf8_lower(text), r"[^\p{L}\p{N}_]+").combine_chunks()
+        coded = pc.list_flatten(split).dictionary_encode()
+        found = coded.dictionary
+        owners = pc.list_parent_indices(split).to_numpy().astype(np.int64)
+        rows, codes = np.divmod(
+            np.unique(owners * (len(found) + 1) + coded.indices.to_numpy()), len(found) + 1
+        )
+        held = np.array([np.bincount(c, minlength=len(found)) for c in (codes[self._of[0, rows] > 0], codes)])
+        often = np.flatnonzero((held[1] >= _OFTEN) & pc.not_equal(found, "").to_numpy(zero_copy_only=False))
+
+        def words(_: int, event: int) -> tuple[str, ...]:
+            what = (
+                f"has the word {found[int(often[event - 1])].as_py()[:_SHORT]!r}" if event else "is missing"
+            )
+            return name, what
+
+        self._test_one(text.is_null().to_numpy(), held[:, often], words)
+
+    def _test_one(self, gone: np.ndarray, held: np.ndarray, words: Callable[..., tuple[str, ...]]) -> None:
+        """Test whether a column is missing, and further events, given their counts (2, e)."""
+        counts = np.concatenate([self._counts(gone[:, None])[None], held.T[:, :, None]])
+        self._test(counts, self._known(counts), words)
+
+    def _counts(self, event: np.ndarray) -> np.ndarray:
+        """Return the numbers of labelled rows and of all rows with an event, (2, k)."""
+        return np.rint(self._of @ event.astype(np.float32)).astype(np.int64)
+
+    def _known(self, counts: np.ndarray) -> np.ndarray:
+        """Return the numbers of rows that may have each event; the first event is that a cell is missing."""
+        known = np.repeat(self._sizes[None, :, None] - counts[:1], len(counts), axis=0)
+        known[0] = self._sizes[:, None]
+        return known
+
+    def _test(
+        self,
+        counts: np.ndarray,
+        known: np.ndarray,
+        words: Callable[[int, int], tuple[str, ...]],
+        use: np.ndarray | bool = True,
+    ) -> None:
+        """Test events, and keep the columns that may differ.
+
+        Parameters
+        ----------
+        counts, known : ndarray of shape (events, 2, columns)
+            Numbers of labelled rows and of all rows with the event, and of those in which the column is known.
+        words : callable
+            ``words(column, event)`` returns the name of a column, the event and, if it is as plain, its opposite.
+        use : ndarray of shape (events, columns), bool
+            Which events to test.
+        """
+        a, k, m, n = counts[:, 0], counts[:, 1], known[:, 0], known[:, 1]
+        use = use & (k > 0) & (k < n)  # the others hold in no row or in all, whichever are labelled
+        events, logs = use.sum(axis=0), self._logs
+
+        def ways(of: np.ndarray, some: np.ndarray) -> np.ndarray:
+            return np.asarray(logs[of] - logs[some] - logs[of - some])
+
+        # the chance of just this count, which is part of p
+        least = np.where(use, ways(k, a) + ways(n - k, m - a) - ways(n, m), 0.0)
+        best = least.argmin(axis=0)
+        columns = np.flatnonzero((events > 0) & (np.exp(least.min(axis=0)) * events <= _LEVEL))
+        best = best[columns]
+        a, k, m, n = (values[best, columns] for values in (a, k, m, n))
+        tails = stats.hypergeom.sf(a - 1, n, k, m), stats.hypergeom.cdf(a, n, k, m)
+        p = 2 * np.minimum(*tails) * events[columns]
+        here, every = self._sizes.tolist()
+        for i in np.flatnonzero(p <= _LEVEL):
+            name, what, *opposite = words(int(columns[i]), int(best[i]))
+            labelled, others = a[i] / here, (k[i] - a[i]) / (every - here)
+            if opposite and labelled < others:
+                what = opposite[0]
+                labelled, others = (m[i] - a[i]) / here, (n[i] - m[i] - k[i] + a[i]) / (every - here)
+            told = {"labelled": float(labelled), "others": float(others), "p": float(p[i])}
+            self._found.append({"name": name, "what": what, **told})
+
+
+def _cuts(values: np.ndarray) -> np.ndarray:
+    """Return about the deciles of the known numbers of each column, (9, k)."""
+    some = np.sort(values[:: -(-len(values) // _FOR_CUTS)], axis=0)  # missing ones are last
+    known = (~np.isnan(some)).sum(axis=0)
+    places = np.ceil(np.outer(np.arange(1, _PARTS), known) / _PARTS).astype(np.intp) - 1
+    return np.take_along_axis(some, np.maximum(places, 0), axis=0)
+
+
+def _repeated(cuts: np.ndarray) -> np.ndarray:
+    """Return the number that most cuts of each column are equal to; NaN if all differ."""
+    times = (cuts[:, None] == cuts[None]).sum(axis=0)
+    most = np.take_along_axis(cuts, times.argmax(axis=0)[None], axis=0)[0]
+    return np.where(times.max(axis=0) > 1, most, np.nan)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.0f}" if value == np.rint(value) and abs(value) < _LARGE else f"{value:.4g}"
+
+
+def _date(value: Any) -> str:
+    return str(np.datetime64(int(value), "s"))[:10]
+
+
+def shown_as(role: str, value: Any) -> str:
+    """Return a number, or the seconds of a date, as text.
+
+    >>> shown_as("number", -999.0), shown_as("number", 1 / 3), shown_as("date", 86_400.0)
+    ('-999', '0.3333', '1970-01-02')
+    """
+    return (_date if role == "date" else _number)(value)
+
+
+def in_words(found: Sequence[dict[str, Any]], columns: int) -> list[str]:
+    r"""Return a sentence on the columns in which labelled rows differ, if there are any.
+
+    >>> age = {"name": "age", "what": "is above 41", "labelled": 0.62, "others": 0.2}
+    >>> print(in_words([age], 14)[0].replace(": ", ":\n"))
+    Labelled rows differ from the others in 1 of 14 columns:
+    'age' is above 41 in 62% of labelled rows and 20% of the others; the estimate is for rows like the labelled ones.
+    """
+    if not found:
+        return []
+    said: list[str] = []
+    for one in found[:_SHOWN]:
+        of = ("", "") if said else (" of labelled rows", " of the others")
+        shares = f"{_percent(one['labelled'])}{of[0]} and {_percent(one['others'])}{of[1]}"
+        said.append(f"{one['name']!r} {one['what']} in {shares}")
+    *first, last = said
+    shown = f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
+    return [
+        f"Labelled rows differ from the others in {len(found):,} of {columns:,} columns"
+        f"{', most in these' * (len(found) > _SHOWN)}: {shown}; the estimate is for rows like the labelled ones."
+    ]
+
+
+def _percent(share: float) -> str:
+    """Return a share; only 0 and 1 are shown as 0% and 100%.
+
+    >>> _percent(0.62), _percent(0.001), _percent(0.999), _percent(1.0)
+    ('62%', 'under 1%', 'over 99%', '100%')
+    """
+    shown = f"{share:.0%}"
+    if shown == "0%" and share > 0:
+        return "under 1%"
+    return "over 99%" if shown == "100%" and share < 1 else shown
