@@ -245,7 +245,7 @@ class Comparison:
         """Sentences about rows that may belong together."""
         if self.winner is None or self.data is None or not self.data.likely_groups:
             return []
-        return if_grouped(self.fitted(), self.data)
+        return if_grouped(self.fitted() if self.best_ == PREFERRED else None, self.data)
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
         """Return the recommended method, or another one, fitted on all rows with all labels.
