@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from common import Report, Results, load, one_thread, parameter, result_folder, rng_of, seconds, words
 from labelfold.app._cli import main as labelfold
 from labelfold.app.io import load_model
 
-_EXPECTED = re.compile(r"xpect ([\d.]+)% right on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")
+_EXPECTED = re.compile(r"xpect ([\d.]+)% ([\w ]+) on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")
 # The sentences that count, by name.
 _SAID = {
     "together": r"copies are held out together| in \d+ groups",
@@ -213,8 +214,9 @@ def _promised(table: Table) -> dict[str, float]:
             assert promise is not None, said
             hidden = pd.read_csv(path, dtype=str, keep_default_na=False)[~table.labelled]
             guess = load_model(model).predict(hidden.drop(columns="outcome"))
-    share, low, high = (float(value) / 100 for value in promise.groups())
-    truth = float(np.mean(np.asarray(guess).astype(str) == table.truth[~table.labelled]))
+    share, low, high = (float(promise[i]) / 100 for i in (1, 3, 4))
+    measure = accuracy_score if promise[2] == "right" else balanced_accuracy_score
+    truth = float(measure(table.truth[~table.labelled], np.asarray(guess).astype(str)))
     sentences = {name: bool(re.search(pattern, said)) for name, pattern in _SAID.items()}
     return {"share": share, "low": low, "high": high, **sentences, "truth": truth}
 
@@ -224,9 +226,10 @@ def write_report(results: Results, path: Path) -> Path:
     page = Report(path)
     page.text(
         "# What `labelfold fit` promises, and what is true",
-        "Mean promised accuracy, mean accuracy on the hidden rows, and how often the 90% interval held it. The last "
-        "columns are the shares of runs in which rows were left out together, in which a column that is filled only "
-        "in labelled rows was left out, and in which the command said that labelled rows differ from the others.",
+        "Mean promised accuracy (balanced accuracy where classes are uneven), that on the hidden rows, and how often "
+        "the 90% interval held it. The last columns are the shares of runs in which rows were left out together, in "
+        "which a column that is filled only in labelled rows was left out, and in which the command said that "
+        "labelled rows differ from the others.",
     )
     cells: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
     for row in results.rows:

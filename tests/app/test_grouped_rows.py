@@ -190,7 +190,7 @@ def test_honest_copies_keep_their_estimate():
     y = np.where(np.arange(500) < 100, (X.sum(axis=1) > 4).astype(int), -1)
     found = compare(X, y, ["labelfold", "lda"], repeats=1, progress=False)
     assert found.choice.n_groups is None
-    (line,) = found.about_groups
+    (line,) = found.other_estimates
     assert re.match(r"\d+ of the 100 labelled rows are exact copies of another labelled row; left out", line)
     with_copies, alone = (
         found,

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from labelfold import Recipe, compare, load
+from labelfold import LabelFold, Recipe, compare, load
 from labelfold.app._cli import main
 from labelfold.app.compare._data import read_data
 
@@ -206,3 +206,50 @@ def test_honest_tables_and_arrays_are_read_as_before():
     assert read_data(X, y).X is X
     assert read_data(X, truth).doubts == []
     assert read_data(X, y).doubts == []
+
+
+KINDS = {
+    "number": lambda p, few, rng: np.where(few, p + 0.1 * rng.normal(size=N), np.nan),
+    "category": lambda p, few, rng: np.where(few, np.where(p, "red", "blue"), None),
+    "date": lambda p, few, rng: np.where(few, np.where(p, "2024-01-01", "2020-05-05"), None),
+    "text": lambda p, few, rng: np.where(
+        few, np.where(p, "found to be a good case at once", "no good case, says Ann"), ""
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_score_without_columns_that_are_unlike_is_given_too(kind, capsys, monkeypatch, tmp_path):
+    """Three in a hundred of the other rows are filled, so the column stays and is named."""
+    rng, table, truth, here = honest(1)
+    few = here | (rng.random(N) < 0.03)
+    # a column that tells every label is left out for that
+    table["opened"] = KINDS[kind]((truth == "p") ^ (np.cumsum(here) % 12 == 1), few, rng)
+    monkeypatch.chdir(tmp_path)
+    table.assign(kind=np.where(here, truth, "")).to_csv("t.csv", index=False)
+    out, _ = run(capsys, "fit", "t.csv", "-t", "kind", "-o", "model")
+    assert expected(out) > 80
+    assert "Labelled rows differ from the others in 1 of 6 columns: 'opened'" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("Without 'opened' it gives ")]
+    without = float(line.split("gives ")[1].partition("%")[0])
+    data = read_data(table.drop(columns="opened"), np.where(here, truth, None))
+    alone = LabelFold(random_state=0).fit(data.X, data.targets())
+    assert without < 75
+    # a recipe scales the columns beside a text, so the columns that are left are not the same then
+    assert kind == "text" or without == pytest.approx(100 * alone.loo_score_, abs=10)
+
+
+def test_the_score_without_unlike_columns_of_an_array_and_in_a_comparison():
+    rng, table, truth, here = honest(1)
+    X = np.column_stack(
+        [table.drop(columns="plan"), np.where(here | (rng.random(N) < 0.03), truth == "p", 7.0)]
+    )
+    y = np.where(here, truth, None)
+    for names in (None, ["a", "b", "c", "d", "e"]):
+        found = compare(X, y, ["labelfold"], repeats=1, progress=False, feature_names=names)
+        name = "column 4" if names is None else "e"
+        assert any(f"'{name}' is" in line for line in found.details)
+        (line,) = found.other_estimates
+        assert line.startswith(f"Without '{name}' it gives ")
+        assert found.details.index(line) < 2
+    assert compare(X[:, :4], y, ["labelfold"], repeats=1, progress=False).other_estimates == []

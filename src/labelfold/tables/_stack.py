@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import sqrt
 from typing import Any
 
@@ -191,6 +191,21 @@ def count_unseen(transformer: ColumnTransformer, block: Any) -> None:
             part["read"].transform(columns)
         elif "terms" in part.named_steps:
             dict(part["terms"].transformer_list)["words"].transform(part["read"].transform(columns))
+
+
+def features_of(transformer: ColumnTransformer, columns: Collection[str]) -> np.ndarray:
+    """Return a mask of the columns of a recipe's matrix that are made of some columns of the table."""
+    mask: list[bool] = []
+    for title, part, names in transformer.transformers_:
+        if title.startswith(_TEXT):
+            mask += [names[0] in columns] * len(_text_names(part))
+            continue
+        made = part.get_feature_names_out(np.asarray(names, dtype=object))
+        own = [name for name in names if name in columns]
+        starts = tuple(f"{name}{mark}" for name in own for mark in ("=", ": ", "[", " #"))
+        whole = {*own, *(f"missingindicator_{name}" for name in own)}
+        mask += [str(one) in whole or (bool(own) and str(one).startswith(starts)) for one in made]
+    return np.array(mask, dtype=bool)
 
 
 def feature_names(transformer: ColumnTransformer) -> np.ndarray:

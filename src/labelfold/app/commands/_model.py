@@ -102,7 +102,7 @@ def fit(
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import expectation, if_grouped
+    from labelfold.app.compare._expect import expectation, if_grouped, without_unlike
     from labelfold.app.compare._plan import checked_sizes
     from labelfold.app.io import save_model
     from labelfold.app.registry._column_forms import chosen_form
@@ -148,6 +148,7 @@ def fit(
         if expected is None
         else expectation(expected, data.measure),
         *if_grouped(model, data),
+        *without_unlike(model, data),
         f"Saved to {output}",
     ]
     say("\n".join(lines))

@@ -26,9 +26,11 @@ from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_arrow, as_named, column_names, is_table, n_rows
 from labelfold.tables._column import TELLS, UNLIKE_NUMBERS, pixel_columns, vector_columns
 from labelfold.tables._differences import Differences, in_words
+from labelfold.tables._stack import features_of
 from labelfold.tables._target import Target
 from labelfold.tables._words import lines_of
 
+_MUCH = 0.5  # difference of the shares of labelled and other rows for which something is true
 _FOR_MEDIANS = 10_000  # rows for the medians
 _OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
 
@@ -62,6 +64,8 @@ class Data:
         Rows that belong together, as given or because they are copies.
     likely_groups : list of LikelyGroups
         Rows that may belong together.
+    unlike : dict of str to ndarray
+        The columns in which labelled rows differ very much from the others, with the columns of X made of them.
     """
 
     X: Any
@@ -75,6 +79,7 @@ class Data:
     recipe: Recipe | None = None
     groups: Groups | None = None
     likely_groups: list[LikelyGroups] = field(default_factory=list)
+    unlike: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def group_codes(self) -> np.ndarray | None:
@@ -212,7 +217,9 @@ def read_data(
     together, about, likely = groups_of(X, labels, groups)
     if groups is None:
         likely += likely_groups(table, labels, ids)
-    warned = [*_telling(made), *_differing(X, names, labels, facts, made)]
+    different = _differences(X, names, labels, facts, made)
+    n_columns = X.shape[1] if made is None else len(made.used_)
+    warned = [*_telling(made), *in_words(different, n_columns)]
     doubts = [*doubts, *_untested(labels), *warned, *about]
     return Data(
         X,
@@ -226,6 +233,7 @@ def read_data(
         made,
         together,
         likely,
+        _unlike(different, names, made),
     )
 
 
@@ -314,16 +322,29 @@ def _telling(recipe: Recipe | None) -> list[str]:
     return [f"{line}." for line in lines_of(columns, plain=True)]
 
 
-def _differing(
+def _differences(
     X: Any, names: list[str] | None, labels: Labels, facts: Facts, recipe: Recipe | None
-) -> list[str]:
-    """Return a sentence on the columns in which labelled rows differ from the others, if there are any."""
+) -> list[dict[str, Any]]:
+    """Return the columns in which labelled rows differ from the others, the largest difference first."""
     if recipe is not None:
-        return in_words(recipe.differences_, len(recipe.used_))
+        return recipe.differences_
     found = Differences(labels.labelled, X.shape[1])
     add = found.add_sparse if facts.sparse else found.add_matrix
     add(X, lambda j: names[j] if names else f"column {j}")
-    return in_words(found.result(X.shape[1]), X.shape[1])
+    return found.result(X.shape[1])
+
+
+def _unlike(
+    different: list[dict[str, Any]], names: list[str] | None, recipe: Recipe | None
+) -> dict[str, np.ndarray]:
+    """Return the columns that differ very much, with the columns of X that are made of them."""
+    much = [one["name"] for one in different if abs(one["labelled"] - one["others"]) >= _MUCH]
+    if recipe is not None:
+        return {name: np.flatnonzero(features_of(recipe.transformer_, {name})) for name in much}
+    place = {name: j for j, name in enumerate(names or ())}
+    return {
+        name: np.array([place.get(name, int(name.rpartition(" ")[2]) if not names else 0)]) for name in much
+    }
 
 
 def _untested(labels: Labels) -> list[str]:

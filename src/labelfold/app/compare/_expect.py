@@ -9,12 +9,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from labelfold.app._explain import score_gap
 from labelfold.app.compare._choice import Choice, OutOfFold, choose, grouped_into
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._measure import R2_GLOSS, Measure
 from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
+from labelfold.app.io._problems import listed
 from labelfold.app.registry._method import fit_grouped
 
 
@@ -119,6 +121,26 @@ def if_grouped(model: Any, data: Data) -> list[str]:
                 )
         said.append(f"{told} {likely.cure}.")
     return said
+
+
+def without_unlike(model: Any, data: Data) -> list[str]:
+    """Return a sentence with the expected score without the columns in which labelled rows are unlike the others.
+
+    The score is that of a LabelFold, which is fitted again.
+    """
+    gone = np.unique(np.concatenate([[], *data.unlike.values()])).astype(int)
+    kept = np.setdiff1d(np.arange(data.X.shape[1]), gone)
+    if not len(gone) or not len(kept) or not hasattr(model, "loo_score_"):
+        return []
+    again = fit_grouped(clone(model), data.X[:, kept], data.targets(), data.groups)
+    other = by_leave_one_out(again, data)
+    if other is None:
+        return []
+    measure = data.measure
+    return [
+        f"Without {listed(data.unlike, most=3)} it gives {measure.stated(other.expected)} ({measure.show(other.low)} "
+        f"to {measure.show(other.high)}); use --drop if new rows are like the unlabelled ones."
+    ]
 
 
 def expectation(found: Choice, measure: Measure) -> str:

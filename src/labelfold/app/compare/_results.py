@@ -14,7 +14,7 @@ from labelfold.app._extras import pd
 from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._expect import HeldOut, by_leave_one_out, if_grouped
+from labelfold.app.compare._expect import HeldOut, by_leave_one_out, if_grouped, without_unlike
 from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._splits import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
@@ -241,11 +241,12 @@ class Comparison:
         return _words.details(self)
 
     @cached_property
-    def about_groups(self) -> list[str]:
-        """Sentences about rows that may belong together."""
-        if self.winner is None or self.data is None or not self.data.likely_groups:
+    def other_estimates(self) -> list[str]:
+        """Sentences about rows that may belong together, and columns in which labelled rows are unlike the others."""
+        if self.winner is None or self.data is None or not (self.data.likely_groups or self.data.unlike):
             return []
-        return if_grouped(self.fitted() if self.best_ == PREFERRED else None, self.data)
+        model = self.fitted() if self.best_ == PREFERRED else None
+        return [*if_grouped(model, self.data), *without_unlike(model, self.data)]
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
         """Return the recommended method, or another one, fitted on all rows with all labels.

@@ -69,10 +69,11 @@ def _standing(found: Comparison) -> list[str]:
 def details(found: Comparison) -> list[str]:
     """Return further sentences: equally good methods, the size, methods without reduction, other budgets, notes."""
     best = found.winner
-    said = []
+    said = [] if found.data is None else [note for note in found.data.doubts if note in found.notes]
+    rest = [note for note in found.notes if note not in said]
     if best is not None:
         said += [
-            *found.about_groups,
+            *found.other_estimates,
             *([] if found.choice is None else distance(found.choice)),
             *filter(None, [_what_it_is(found, best), found.measure.gloss, two_scores(found)]),
             *_standing(found),
@@ -89,7 +90,7 @@ def details(found: Comparison) -> list[str]:
         said.append(
             f"It was stopped early {why}: this is what {count(len(found.results), 'run')} gave.{missing}"
         )
-    return [*said, *found.notes]
+    return [*said, *rest]
 
 
 def _what_it_is(found: Comparison, best: Any) -> str:
