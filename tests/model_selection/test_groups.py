@@ -20,6 +20,10 @@ from labelfold.model_selection._groups import Groups, copies_of, deal_groups, re
 from labelfold.rows._host import row_hashes
 
 
+def copies(labelled, others):
+    return copies_of(row_hashes(labelled), row_hashes(others))
+
+
 @pytest.mark.parametrize(
     "groups",
     [
@@ -170,14 +174,14 @@ def test_stored_zeros_are_zeros():
 
 def test_rows_that_were_labelled_twice_are_found(rng):
     X = rng.standard_normal((500, 6))
-    found = copies_of(np.vstack([X[:20], X[:20]]), X[40:])
+    found = copies(np.vstack([X[:20], X[:20]]), X[40:])
     assert found.beyond_chance
     assert found.n_copies == 40
     assert found.groups.codes.tolist() == [*found.groups.codes[:20].tolist()] * 2
     # a few copies among many, and copies of unlabelled rows too
-    assert copies_of(np.vstack([X[:60], X[:4]]), X[100:]).beyond_chance
+    assert copies(np.vstack([X[:60], X[:4]]), X[100:]).beyond_chance
     twice = np.vstack([X, X])
-    assert copies_of(twice[np.r_[:30, 500:530]], twice[np.r_[30:500, 530:1000]]).beyond_chance
+    assert copies(twice[np.r_[:30, 500:530]], twice[np.r_[30:500, 530:1000]]).beyond_chance
 
 
 def test_honest_copies_are_no_groups():
@@ -187,7 +191,7 @@ def test_honest_copies_are_no_groups():
         rng = np.random.default_rng(seed)
         weights = rng.dirichlet(np.full(4, 0.5))
         X = rng.choice(4, p=weights, size=(400, 3)).astype(float)
-        found = copies_of(X[:80], X[80:])
+        found = copies(X[:80], X[80:])
         taken, some = taken + found.beyond_chance, some + found.n_copies
     assert some > 150 * 20
     assert taken <= 5  # the chance of more is below 0.001 at a level of 0.01
@@ -195,5 +199,5 @@ def test_honest_copies_are_no_groups():
 
 def test_without_other_rows_copies_are_only_counted(rng):
     X = rng.standard_normal((20, 3))
-    found = copies_of(np.vstack([X, X]), X[:0])
+    found = copies(np.vstack([X, X]), X[:0])
     assert (found.n_copies, found.beyond_chance) == (40, False)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelfold.labels._values import _missing, as_array
-from labelfold.rows._host import row_hashes
 
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.
@@ -212,7 +211,7 @@ class Copies(NamedTuple):
     beyond_chance: bool
 
 
-def copies_of(labelled: Any, others: Any) -> Copies:
+def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
     """Return the exact copies among labelled rows, and whether there are more than other rows account for.
 
     In a table of few distinct values honest rows are equal too. If labelled rows are chosen whatever they hold, they
@@ -221,17 +220,15 @@ def copies_of(labelled: Any, others: Any) -> Copies:
 
     Parameters
     ----------
-    labelled, others : ndarray or CSR of shape (l, d) and (u, d)
-        The labelled rows, and some or all of the other rows.
+    own, rest : ndarray of shape (l,) and (u,)
+        Hashes of the labelled rows, and of some or all of the other rows; see `row_hashes`.
 
     Examples
     --------
-    >>> X = np.arange(12.0).reshape(6, 2)
-    >>> found = copies_of(np.vstack([X, X]), np.arange(100, 200.0).reshape(50, 2))
+    >>> found = copies_of(np.array([3, 5, 8, 9, 7, 2] * 2), np.arange(100, 150))
     >>> found.n_copies, found.beyond_chance
     (12, True)
     """
-    own, rest = row_hashes(labelled), row_hashes(others)
     l = len(own)  # noqa: E741 - as in the docstrings
     codes, counts = _codes_and_counts(own)
     found = Copies(Groups(codes), int((counts[codes] > 1).sum()), False)

@@ -20,7 +20,7 @@ from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 from labelfold.rows import _threads as threads
-from labelfold.rows._host import host
+from labelfold.rows._host import host, row_hashes
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._fold_predictions import FoldPredictions
@@ -46,6 +46,7 @@ _NOT_SAVED = (
     "_train_scores",
     "_pieces",
     "_others",
+    "_others_hashed",
     "_others_placed",
     "_groups",
     "_by_weight",
@@ -319,6 +320,7 @@ class LabelFold(FoldPredictions):
                 progress(i + 1, 0.0)
         drawn = np.random.default_rng(seed).permutation(self._n_rows)[:_OTHERS]
         self._others = np.sort(drawn)
+        self._others_hashed: np.ndarray | None = None
         self._others_placed = {pieces.name: self._place(pieces, self._others) for pieces in self._pieces}
 
     def _use(self, labels: Labels, full: bool = True) -> None:
@@ -361,11 +363,11 @@ class LabelFold(FoldPredictions):
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
         if self._groups is not None:
             return self._groups.some(index)
-        alone, others = Groups.single(len(index)), np.setdiff1d(self._others, index)
-        if not len(others):
-            return alone
-        found = copies_of(*(host(self._train.take(some).whole()) for some in (index, others)))
-        return found.groups if found.beyond_chance else alone
+        if self._others_hashed is None:
+            self._others_hashed = row_hashes(host(self._train.take(self._others).whole()))
+        own = row_hashes(host(self._train.take(index).whole()))
+        found = copies_of(own, self._others_hashed[~np.isin(self._others, index)])
+        return found.groups if found.beyond_chance else Groups.single(len(index))
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form need them; all views, or the given ones."""

@@ -11,6 +11,7 @@ from scipy import stats
 
 from labelfold.labels import Labels
 from labelfold.model_selection._groups import Groups, copies_of, read_groups
+from labelfold.rows._host import row_hashes
 from labelfold.tables._arrow import as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
 from labelfold.tables._blocks import Blocks
 
@@ -74,7 +75,7 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
         return given, [], []
     others = np.flatnonzero(~labels.labelled)
     some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
-    copies = copies_of(X[labels.index], X[some])
+    copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
     if not copies.n_copies:
         return None, [], []
     said = f"{copies.n_copies:,} of the {labels.n_labelled:,} labelled rows are exact copies of another labelled row"
