@@ -262,3 +262,22 @@ def test_numbers_and_several_labels(visits):
         visits["state"].notna().to_numpy()[:, None], rng.integers(0, 2, (60, 3))[np.arange(300) // 5], np.nan
     )
     assert compare(X, Y, ["labelfold"], repeats=1, progress=False, groups=groups).choice.n_groups in (8, 9)
+
+
+def test_rows_of_a_group_count_once_where_labelled_rows_are_compared_with_others():
+    """Honest groups and copies: labelled rows repeat what they hold, and so seem to differ."""
+    said = {"alone": 0, "groups": 0, "copies": 0}
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        patient = np.repeat(np.arange(80), 6)
+        table = pd.DataFrame(rng.normal(size=(80, 8))[patient], columns=list("abcdefgh"))
+        table["site"] = rng.choice(["x", "y", "z"], 80)[patient]
+        noisy = table.assign(**{c: table[c] + 0.05 * rng.normal(size=480) for c in "abcdefgh"})
+        y = np.where(patient < 12, rng.integers(0, 2, 80)[patient], -1)
+        alone, grouped = read_data(noisy, y), read_data(noisy, y, groups=patient)
+        copied = read_data(table.iloc[np.r_[:72, 72:480:6]].reset_index(drop=True), y[np.r_[:72, 72:480:6]])
+        assert len(copied.known_groups) == 12
+        for name, data in zip(said, (alone, grouped, copied), strict=True):
+            said[name] += any("Labelled rows differ" in doubt for doubt in data.doubts)
+    assert said["alone"] >= 6
+    assert said["groups"] == said["copies"] == 0

@@ -77,6 +77,15 @@ class Groups:
             for m in np.unique(self.sizes[self.sizes > 0])
         ]
 
+    def first(self, preferred: np.ndarray) -> np.ndarray:
+        """Return one row of each group, ascending: the first of those in a mask, if there are any.
+
+        >>> Groups(np.array([0, 0, 1, 1])).first(np.array([False, True, False, False])).tolist()
+        [1, 2]
+        """
+        order = np.lexsort((~preferred, self.codes))
+        return np.sort(order[np.unique(self.codes[order], return_index=True)[1]])
+
     def holding(self, codes: np.ndarray) -> np.ndarray:
         """Return the number of groups that hold each class, given the class codes of the rows."""
         pairs = np.unique(np.column_stack([self.codes, codes]), axis=0)

@@ -49,18 +49,24 @@ class Differences:
         Which rows have a label. Nothing is tested if all have, or none.
     columns : int
         The number of columns. If it is large, fewer rows are compared.
+    taking_part : ndarray of shape (n,), bool, optional
+        The rows that are compared; all by default.
     """
 
-    def __init__(self, labelled: np.ndarray | None, columns: int) -> None:
+    def __init__(
+        self, labelled: np.ndarray | None, columns: int, taking_part: np.ndarray | None = None
+    ) -> None:
         self._found: list[dict[str, Any]] = []
         self._waiting: list[tuple[str, np.ndarray]] = []
-        known = np.zeros(0, dtype=bool) if labelled is None else labelled
-        self.active = bool(known.any() and not known.all())
+        both = [np.zeros(0, dtype=bool)] * 2 if labelled is None else [labelled, ~labelled]
+        if taking_part is not None and labelled is not None:
+            both = [part & taking_part for part in both]
+        some = [np.flatnonzero(part) for part in both]
+        self.active = bool(len(some[0]) and len(some[1]))
         if not self.active:
             return
         rng = np.random.default_rng(0)
         most = int(np.clip(_CELLS // max(columns, 1), _FEWEST, _MOST))
-        some = [np.flatnonzero(known), np.flatnonzero(~known)]
         for i, limit in enumerate((min(most, _MOST_LABELLED), most)):
             if len(some[i]) > limit:
                 some[i] = np.sort(rng.choice(some[i], limit, replace=False))

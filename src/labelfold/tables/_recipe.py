@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold._sklearn import _fit_context
 from labelfold._warn import warn_user
+from labelfold.model_selection._groups import read_groups
 from labelfold.rows._threads import in_order
 from labelfold.tables._arrow import as_arrow, is_text, pa, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, slices, stacked
@@ -125,7 +126,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.keep = keep
         self.unlabeled = unlabeled
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Find the role of each column, and fit the encoders.
 
         Parameters
@@ -135,26 +136,28 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         y : array-like of shape (n,), optional
             Labels. They are used only to find leaks, missing cells or parts of dates that predict them, and columns
             in which labelled rows differ.
+        groups : array-like of shape (n,), optional
+            Rows with an equal value belong together. One row of each group is compared with those of other groups.
 
         Returns
         -------
         self : Recipe
         """
-        self.fit_transform(X, y)
+        self.fit_transform(X, y, groups)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
         """Fit, and return the matrix of the rows; see `fit` and `transform`."""
         table = self._table(X, reset=True)
         n = table.num_rows
         if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
         given, keep = self._given(table.column_names), self.kept(table.column_names)
-        target = Target(y, n, self.unlabeled)
+        target = Target(y, n, self.unlabeled, None if groups is None else read_groups(groups, n))
         some, places = _learned_from(table, target)
         target = target.at(places)
-        differences = Differences(target.labelled, table.shape[1])
+        differences = Differences(target.labelled, table.shape[1], target.taking_part)
         columns = columns_of(some, places, n, given, keep, target, differences)
         used = [column for column in columns if column.used]
         if not used:

@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import Labels, read_labels
+from labelfold.model_selection._groups import Groups
 
 # A column that maps one to one onto the target in at least this many labelled rows is a leak.
 LEAST_ROWS = 30
@@ -57,6 +58,8 @@ class Target:
         The number of rows.
     unlabeled : default=-1
         The value that means unlabelled, besides missing values.
+    groups : Groups, optional
+        Rows that belong together. Of each group one row takes part in the comparison of labelled rows with others.
 
     Attributes
     ----------
@@ -64,9 +67,12 @@ class Target:
         Indices and class codes, or numbers, of labelled rows; empty if rows have several labels.
     labelled : ndarray of shape (n,), bool, or None
         Which rows have a label, or several; None without labels.
+    taking_part : ndarray of shape (n,), bool
+        Which rows are compared with each other.
     """
 
-    def __init__(self, y: Any, n: int, unlabeled: Any = -1) -> None:
+    def __init__(self, y: Any, n: int, unlabeled: Any = -1, groups: Groups | None = None) -> None:
+        self.taking_part = np.ones(n, dtype=bool)
         self.index, self.values, self.classes = np.empty(0, dtype=int), np.empty(0), True
         self.labelled: np.ndarray | None = None
         if y is None:
@@ -75,6 +81,8 @@ class Target:
         if labels is None:
             return
         self.labelled = np.asarray(labels.labelled)
+        if groups is not None:
+            self.taking_part = np.isin(np.arange(n), groups.first(self.labelled))
         if np.ndim(labels.values) > 1:  # several labels a row are not compared with columns
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
@@ -87,14 +95,16 @@ class Target:
         there = (here < len(places)) & (places[np.minimum(here, len(places) - 1)] == self.index)
         some.index, some.values, some.classes = here[there], self.values[there], self.classes
         some.labelled = None if self.labelled is None else self.labelled[places]
+        some.taking_part = self.taking_part[places]
         return some
 
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The indices of the labelled rows and of the others; empty unless there are both."""
+        """The indices of the labelled rows and of the others that take part; empty unless there are both."""
         if self.labelled is None or self.labelled.all():
             return np.empty(0, dtype=int), np.empty(0, dtype=int)
-        return np.flatnonzero(self.labelled), np.flatnonzero(~self.labelled)
+        here, others = (np.flatnonzero(some & self.taking_part) for some in (self.labelled, ~self.labelled))
+        return (here, others) if len(others) else (others, others)
 
     def filled(self, values: np.ndarray, columns: int) -> Filled | None:
         """Return in how many rows a column is filled, if that tells which rows are labelled; otherwise None.
@@ -128,7 +138,7 @@ class Target:
             a, b = len(here) - int(empty[here].sum()), len(others) - int(empty[others].sum())
             if b > (1 - _EMPTY) * len(others):
                 continue
-            p = stats.hypergeom.sf(a - 1, len(values), a + b, len(here))
+            p = stats.hypergeom.sf(a - 1, len(here) + len(others), a + b, len(here))
             if p <= _BY_CHANCE / columns:
                 return Filled((a, len(here)), (b, len(others)), missing, held)
         return None
@@ -178,7 +188,7 @@ class Target:
         some = np.flatnonzero((few == usual).mean(axis=0) >= _MOSTLY)
         # the chance that all filled rows are labelled, by their number
         before = np.arange(len(here))
-        chances = np.cumsum(np.log((len(here) - before) / (len(X) - before)))
+        chances = np.cumsum(np.log((len(here) - before) / (len(here) + len(others) - before)))
         enough = np.append(False, chances <= np.log(_BY_CHANCE / X.shape[1]))
         found: list[int] = []
         width = max(_AT_ONCE // len(here), 1)

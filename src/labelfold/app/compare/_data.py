@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from labelfold.app.compare._groups import LikelyGroups, groups_of, likely_groups
+from labelfold.app.compare._groups import LikelyGroups, groups_of, likely_groups, rows_of
 from labelfold.app.compare._measure import Measure, measure_for
 from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io._problems import listed
@@ -21,7 +21,7 @@ from labelfold.app.io._split import without_gaps
 from labelfold.app.registry._multilabel import coded
 from labelfold.app.registry._suitability import Facts
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection._groups import Groups, read_groups
 from labelfold.tables import Recipe
 from labelfold.tables._arrow import as_arrow, as_named, column_names, is_table, n_rows
 from labelfold.tables._column import TELLS, UNLIKE_NUMBERS, pixel_columns, vector_columns
@@ -207,7 +207,7 @@ def read_data(
 
     X = table = as_named(X) if is_table(X) else X  # a stream gives its rows once
     X, names, made, called = as_matrix(
-        X, labels_of, recipe=recipe, images=images, feature_names=feature_names
+        X, labels_of, recipe=recipe, images=images, feature_names=feature_names, groups=groups
     )
     labels, doubts = read
     facts = Facts.of(X, labels)
@@ -217,7 +217,7 @@ def read_data(
     together, about, likely = groups_of(X, labels, groups)
     if groups is None:
         likely += likely_groups(table, labels, ids)
-    different = _differences(X, names, labels, facts, made)
+    different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
     warned = [*_telling(made), *in_words(different, n_columns)]
     doubts = [*doubts, *_untested(labels), *warned, *about]
@@ -244,6 +244,7 @@ def as_matrix(
     recipe: Recipe | None = None,
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
+    groups: Any = None,
 ) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
     """Return rows as a matrix of numbers.
 
@@ -276,7 +277,7 @@ def as_matrix(
             made.set_params(
                 number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
             )
-        X = made.fit_transform(table, labels)
+        X = made.fit_transform(table, labels, groups)
         return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     labels = labels_of(X.shape[0])
@@ -288,10 +289,11 @@ def as_matrix(
     kept = made.kept(called)
     if sp.issparse(X) or images or pixel_columns(called)[1] is not None or len(set(called)) < len(called):
         return X, names, None, None
-    if kept.issuperset(called[j] for j in Target(labels, len(X)).filled_columns(X)):
+    target = Target(labels, len(X), groups=None if groups is None else read_groups(groups, len(X)))
+    if kept.issuperset(called[j] for j in target.filled_columns(X)):
         return X, names, None, None
     made.set_params(number=["*"])
-    X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels)
+    X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels, groups)
     return X, [str(name) for name in made.get_feature_names_out()], made, None
 
 
@@ -323,15 +325,40 @@ def _telling(recipe: Recipe | None) -> list[str]:
 
 
 def _differences(
-    X: Any, names: list[str] | None, labels: Labels, facts: Facts, recipe: Recipe | None
+    X: Any,
+    names: list[str] | None,
+    labels: Labels,
+    facts: Facts,
+    recipe: Recipe | None,
+    groups: Groups | None,
+    table: Any,
 ) -> list[dict[str, Any]]:
-    """Return the columns in which labelled rows differ from the others, the largest difference first."""
+    """Return the columns in which labelled rows differ from the others, the largest difference first.
+
+    If there are groups that the recipe was not told, which are copies, it is fitted once more on one row of each.
+    """
+    one = None if groups is None else groups.first(labels.labelled)
     if recipe is not None:
-        return recipe.differences_
-    found = Differences(labels.labelled, X.shape[1])
+        if one is None or table is None or groups is None or groups.are_single:
+            return recipe.differences_
+        some, kept = rows_of(table, one)
+        try:
+            found = clone(recipe).fit(some, _labels_at(labels, one[kept])).differences_
+        except ValueError:  # no column of these rows can be used
+            return []
+        return [column for column in found if column["name"] in recipe.used_]
+    taking_part = None if one is None else np.isin(np.arange(X.shape[0]), one)
+    found = Differences(labels.labelled, X.shape[1], taking_part)
     add = found.add_sparse if facts.sparse else found.add_matrix
     add(X, lambda j: names[j] if names else f"column {j}")
     return found.result(X.shape[1])
+
+
+def _labels_at(labels: Labels, index: np.ndarray) -> Labels:
+    """Return the labels of some rows, given by ascending indices."""
+    labelled = labels.labelled[index]
+    values = labels.values[np.searchsorted(labels.index, index[labelled])]
+    return Labels(labels.task, labels.classes, labelled, np.flatnonzero(labelled), values)
 
 
 def _unlike(

@@ -115,7 +115,7 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
             found.append(_proposed("The ids", "their column", codes, labels))
     if not is_table(table) and not isinstance(table, Blocks):
         return found
-    cells, labelled = _labelled_cells(table, index)
+    cells, labelled = rows_of(table, index)
     for name in cells.column_names:
         column = cells.column(name)
         if not (is_text(column.type) or pa.types.is_integer(column.type) or is_number(column.type)):
@@ -138,8 +138,8 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
     return found
 
 
-def _labelled_cells(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
-    """Return the labelled rows of a table as an Arrow table, and their places among the labelled rows."""
+def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return some rows of a table as an Arrow table, and their places in ``index``; of blocks those in the sample."""
     every = np.arange(len(index))
     if isinstance(table, Blocks):
         at = np.minimum(np.searchsorted(table.places, index), len(table.places) - 1)
