@@ -253,3 +253,25 @@ def test_the_score_without_unlike_columns_of_an_array_and_in_a_comparison():
         assert line.startswith(f"Without '{name}' it gives ")
         assert found.details.index(line) < 2
     assert compare(X[:, :4], y, ["labelfold"], repeats=1, progress=False).other_estimates == []
+
+
+def test_columns_of_a_list_and_of_equal_names_are_left_out_whole():
+    rng, table, truth, here = honest(1)
+    few = here | (rng.random(N) < 0.03)
+    tell = np.where(few, (truth == "p") + 0.1 * rng.normal(size=N), 7.0)
+    y = np.where(here, truth, None)
+    vectors = table.assign(vector=[[a, b, 0.5] for a, b in zip(tell, rng.normal(size=N), strict=True)])
+    data = read_data(vectors, y)
+    assert list(data.unlike) == ["vector"]
+    assert [data.names[j] for j in data.unlike["vector"]] == ["vector[0]", "vector[1]", "vector[2]"]
+    X = np.column_stack([tell, rng.normal(size=(N, 3))])
+    assert {name: at.tolist() for name, at in read_data(X, y, feature_names=["a"] * 4).unlike.items()} == {
+        "a": [0]
+    }
+
+
+def test_a_category_whose_values_are_others_in_labelled_rows_is_unlike():
+    rng, table, truth, here = honest(1)
+    names = np.where(truth == "p", rng.choice(["ann", "bob", "cy"], N), rng.choice(["dee", "eve", "fay"], N))
+    table["by"] = np.where(here, names, rng.choice(["queue 1", "queue 2", "queue 3", "queue 4"], N))
+    assert list(read_data(table, np.where(here, truth, None)).unlike) == ["by"]

@@ -274,7 +274,7 @@ def test_one_new_value_among_many_is_a_note(home, capsys, monkeypatch, tmp_path)
 
 
 def test_a_single_row(home, capsys, monkeypatch, tmp_path):
-    """A name that is new is usual, and a city is not; a row of missing cells holds nothing that could be new."""
+    """One new value is usual, a number that cannot be read is not; a row of missing cells holds nothing new."""
     folder, new, _ = home
     monkeypatch.chdir(tmp_path)
     one = new.head(1)
@@ -282,6 +282,13 @@ def test_a_single_row(home, capsys, monkeypatch, tmp_path):
     said = "Note: 1 of 1 cells of 'name' hold a value the model never saw: 'somebody'.\n"
     assert predict(capsys, folder, "rows.csv") == (0, said)
     one.assign(city="OSLO").to_csv("rows.csv", index=False)
+    assert predict(capsys, folder, "rows.csv") == (
+        0,
+        said.replace("name", "city").replace("somebody", "OSLO"),
+    )
+    new.head(5).assign(city="OSLO").to_csv("rows.csv", index=False)
+    assert predict(capsys, folder, "rows.csv")[0] == 2
+    one.assign(amount="much").to_csv("rows.csv", index=False)
     assert predict(capsys, folder, "rows.csv")[0] == 2
     one.assign(**dict.fromkeys(["member", "city", "amount", "since", "note"], "n/a"), active=None).to_csv(
         "rows.csv", index=False

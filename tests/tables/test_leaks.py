@@ -353,3 +353,20 @@ def test_a_pipeline_without_the_leak_predicts_new_rows():
     X = Recipe().fit_transform(table, y)
     assert Recipe().fit(table, y).transform(table.drop(columns="opened")).shape == X.shape
     LDA().fit(X, y)
+
+
+def test_marks_of_a_rare_class_stay():
+    """Labels were looked for in a class of one row in a hundred, of which half has each mark."""
+    rng = np.random.default_rng(0)
+    fraud = rng.random(6000) < 0.01
+    here = np.zeros(6000, dtype=bool)
+    here[rng.choice(np.flatnonzero(fraud), 40, replace=False)] = True
+    here[rng.choice(np.flatnonzero(~fraud), 40, replace=False)] = True
+    marks = {f"mark {c}": (rng.random(6000) < np.where(fraud, 0.5, 0.002)).astype(int) for c in "abcdef"}
+    table = pd.DataFrame({"amount": rng.normal(size=6000), **marks})
+    recipe = Recipe().fit(table, np.where(here, fraud.astype(int), -1))
+    assert set(recipe.used_) == set(table)
+    assert {one["name"] for one in recipe.differences_} == set(marks)
+    # filled in both classes it is no mark of one of them
+    table["seen"] = np.where(here & (rng.random(6000) < 0.4) | (rng.random(6000) < 0.004), 1, 0)
+    assert "seen" not in Recipe().fit(table, np.where(here, fraud.astype(int), -1)).used_

@@ -25,7 +25,7 @@ def fitted(**columns):
 def found(recipe, **columns):
     """Return the records of new rows by column."""
     m = len(next(iter(columns.values())))
-    return {one.name: one for one in recipe.unseen(pd.DataFrame({**columns, "z": Z[:m]}))}
+    return {one.name: one for one in recipe.unseen(pd.DataFrame({**columns, "z": Z[:m]}))[::-1]}
 
 
 def values(recipe):
@@ -279,3 +279,44 @@ def test_a_column_that_is_empty_in_all_new_rows_is_said():
     assert recipe.unseen(new.head(3).assign(city=None)) == []
     gaps = prices().assign(city=np.where(np.arange(200) % 50, None, "Oslo"), price=np.arange(200) % 7)
     assert Recipe().fit(gaps).unseen(new.head(20).assign(city=None, price=3)) == []
+
+
+def test_numbers_beside_a_flag_and_half_of_a_boolean():
+    ones = np.arange(N) % 2
+    recipe = fitted(a=ones, b=np.where(ones, "yes", "no"))
+    new = {"a": ones[:20], "b": np.where(ones, "yes", "no")[:20]}
+    assert found(recipe, **new) == {}
+    assert found(recipe, **{**new, "a": ones[:20] + 1})["a"].sentence == (
+        "10 of 20 cells of 'a' hold another number than 0 and 1, which the model learned: '2'"
+    )
+    assert found(recipe, **{**new, "a": 2 - ones[:20] * 4})["a"].most
+    half = found(recipe, **{**new, "b": np.where(ones, "ja", "no")[:20]})["b"]
+    assert (half.odd, half.most) == (10, True)
+    assert not found(recipe, **{**new, "b": ["maybe", *new["b"][1:]]})["b"].most
+
+
+def test_one_slip_of_the_pen_refuses_nothing():
+    days = pd.date_range("2015-01-01", periods=N, freq="7D").strftime("%d.%m.%Y")
+    months = pd.date_range("2015-01-01", periods=60, freq="MS").strftime("%d.%m.%Y")
+    record = found(fitted(d=days), d=[*months, "01.13.2019"])["d"]
+    assert (record.odd, record.held, record.most) == (1, 61, False)
+    numbers = fitted(n=np.arange(N) * 1.5, **{f"c{j}": np.arange(N) * (j + 0.5) for j in range(6)})
+    rest = {f"c{j}": np.full(50, 20.0) for j in range(6)}
+    cells = np.where(np.arange(50) == 7, ">5", "")
+    assert not found(numbers, n=cells, **rest)["n"].most
+    assert found(numbers, n=np.full(50, ">5"), **rest)["n"].most
+
+
+def test_one_odd_cell_does_not_hide_that_numbers_are_far():
+    new = [*(np.arange(30) * 1e6).astype(str)[1:], "n.d."]
+    kinds = [one.kind for one in fitted(n=np.arange(N) * 1.5).unseen(pd.DataFrame({"n": new, "z": Z[:30]}))]
+    assert kinds == ["number", "range"]
+
+
+def test_mostly_empty_columns_are_said():
+    recipe = fitted(n=np.arange(N) * 1.5, c=np.where(np.arange(N) % 2, "a", "b"))
+    new = {"n": np.where(np.arange(60) % 20, np.nan, 3.0), "c": np.where(np.arange(60) % 20, None, "a")}
+    for name in new:
+        assert found(recipe, **new)[name].sentence == (
+            f"57 of 60 cells of {name!r} are empty, where the model learned from {N} of {N}"
+        )

@@ -91,7 +91,8 @@ class Differences:
         -------
         list of dict
             ``name``; ``what`` its cells are; the shares of ``labelled`` rows and of the ``others`` in which they are;
-            and ``p``.
+            ``p``; and the ``distance``: the difference of these shares or, of a category, half the sum of the
+            differences of all its values if that is more.
         """
         self._test_waiting()
         sure = [one for one in self._found if one["p"] * columns <= _LEVEL]
@@ -198,7 +199,12 @@ class Differences:
             values = learned_values(cells)[0] if event else []
             return name, f"is {values[int(most[event - 1])][:_SHORT]!r}" if event else "is missing"
 
+        before = len(self._found)
         self._test_one(codes < 0, held[:, most], words)
+        own = held[0] / max(held[0].sum(), 1)
+        others = (held[1] - held[0]) / max(held[1].sum() - held[0].sum(), 1)
+        for one in self._found[before:]:  # how far the columns differ in all values together
+            one["distance"] = max(one["distance"], float(np.abs(own - others).sum() / 2))
 
     def _add_words(self, name: str, cells: Any) -> None:
         """Compare the words of a text."""
@@ -277,7 +283,9 @@ class Differences:
                 what = opposite[0]
                 labelled, others = (m[i] - a[i]) / here, (n[i] - m[i] - k[i] + a[i]) / (every - here)
             told = {"labelled": float(labelled), "others": float(others), "p": float(p[i])}
-            self._found.append({"name": name, "what": what, **told})
+            self._found.append(
+                {"name": name, "what": what, **told, "distance": abs(float(labelled - others))}
+            )
 
 
 def _cuts(values: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     differences_ : list of dict
         The columns in use in which labelled rows differ significantly from the others, the largest difference first:
         ``name``, ``what`` is true of its cells, the shares of ``labelled`` rows and of ``others`` for which it is,
-        and its ``p``.
+        its ``p``, and the ``distance`` of labelled rows from the others.
     n_rows_, n_learned_from_ : int
         Number of rows in `fit`, and number of rows that were used: above 120,000 rows, 100,000 evenly spaced ones and
         up to 20,000 labelled ones.
@@ -315,10 +315,12 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
 
     def _block(self, block: Any) -> tuple[Any, Tally]:
         with counting() as tally:
+            tally.rows = block.num_rows
             return self._matrix(self.transformer_.transform(block.select(self.used_))), tally
 
     def _counted(self, block: Any) -> Tally:
         with counting() as tally:
+            tally.rows = block.num_rows
             count_unseen(self.transformer_, block.select(self.used_))
             return tally
 

@@ -22,6 +22,8 @@ from labelfold.tables._packed import Packed
 from labelfold.tables._spelling import merged, plain, respelled
 from labelfold.tables._unseen import Tally, active, count_far, count_gaps, quoted
 
+# Fewer cells with a new value do not stand for one value of a boolean.
+_FEWEST_ODD = 5
 # scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
 
@@ -108,8 +110,12 @@ class ReadNumbers(Packed, ReadStep):
             )
         if wrong is not None:
             gone, misread = gone | wrong, int(np.count_nonzero(wrong))
-        told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
         learned = ", ".join(filter(None, ["numbers", said(writing)]))
+        if name in set(_kept(self, "flags", ())):
+            other = ~gone & (column != 0) & (column != 1)
+            if other.any():
+                gone, what = gone | other, "hold another number than 0 and 1, which the model learned"
+        told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
         count_gaps(tally, name, cells, gone, learned=learned, **told)
 
 
@@ -407,8 +413,14 @@ class EachValue(TransformerMixin, BaseEstimator):
             [] if isinstance(encoder, FeatureHasher) else [v for v in encoder.categories_[0] if v is not None]
         )
         what = "hold a value the model never saw"
+        odd, there = (
+            sum(cells.values()),
+            {v for i, v in enumerate(values) if times[i] and not new[i]} - {None},
+        )
+        # one value of a boolean in another spelling
+        half = len(learned) == 2 and len(there) < 2 and odd >= max(_FEWEST_ODD, held / 5)
         told = {"kind": "category", "what": what, "learned": quoted(learned), "rate": rate}
-        tally.add(name, held, sum(cells.values()), cells, **told)
+        tally.add(name, held, odd, cells, misread=odd if half else 0, **told)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each value, or for each hash value."""

@@ -21,6 +21,9 @@ _SIGNIFICANT = 0.01
 # A column is a leak if at least this share of the unlabelled rows is empty, and labelled rows are filled oftener, at
 # this level over all columns.
 _EMPTY, _BY_CHANCE = 0.99, 0.001
+# It is no mark of a rare class if this share of the labelled rows is filled, or if in each class (of so many labelled
+# rows at least) the share is this part of that in all.
+_MOST_FILLED, _COUNTED, _EVENLY = 0.6, 4, 0.5
 # Unlabelled rows that rule out most columns, and the share of them that is empty at least.
 _FEW, _MOSTLY = 25, 0.8
 # Cells that are looked at together.
@@ -111,7 +114,9 @@ class Target:
 
         Cells are empty if they are missing or hold the most frequent value of unlabelled rows, or both. The column
         tells if 99% of unlabelled rows are empty, and labelled rows are significantly less often (a one-sided
-        hypergeometric test at the level 0.001 over all columns).
+        hypergeometric test at the level 0.001 over all columns). If some unlabelled rows are filled, labelled rows
+        must be so mostly, or in every class: a mark of a rare class is filled in one class only, of which rows were
+        looked for.
 
         Parameters
         ----------
@@ -139,9 +144,21 @@ class Target:
             if b > (1 - _EMPTY) * len(others):
                 continue
             p = stats.hypergeom.sf(a - 1, len(here) + len(others), a + b, len(here))
-            if p <= _BY_CHANCE / columns:
+            tells = b == 0 or a >= _MOST_FILLED * len(here) or self._in_all_classes(empty)
+            if tells and p <= _BY_CHANCE / columns:
                 return Filled((a, len(here)), (b, len(others)), missing, held)
         return None
+
+    def _in_all_classes(self, empty: np.ndarray) -> bool:
+        """Tell whether no class, or half of the numbers, is filled far less often than all labelled rows."""
+        index = self.index[self.taking_part[self.index]]
+        values = self.values[self.taking_part[self.index]]
+        if not len(index):
+            return False
+        codes = values.astype(int) if self.classes else (values > np.median(values)).astype(int)
+        counts = np.bincount(codes)
+        shares = np.bincount(codes, weights=~empty[index])[counts >= _COUNTED] / counts[counts >= _COUNTED]
+        return len(shares) > 1 and bool(shares.min() >= _EVENLY * np.mean(~empty[index]))
 
     def repeats(self, codes: np.ndarray) -> int:
         """Return the number of labelled rows in which a column maps one to one onto the target; 0 if it does not.

@@ -22,6 +22,8 @@ _NAMED = 4
 _FEWEST = 10
 # A column is refused if chance alone makes as many odd cells with a smaller probability.
 _UNLIKELY = 0.01
+# The share of odd cells that is expected at least, in a column that had none in the rows of `fit`.
+_LEAST_RATE = 0.005
 
 
 class UnseenValuesWarning(UserWarning):
@@ -64,7 +66,10 @@ class Unseen:
     rate : float
         The expected share of such cells, from the rows of `fit`.
     misread : int
-        Number of cells that are read as another number or date than was written.
+        Number of cells that are read as another number or date than was written, or of a boolean of which one value
+        never occurs.
+    columns, rows : int
+        Number of columns that were looked at, over all of which chance is judged, and of new rows.
     """
 
     name: str
@@ -75,6 +80,8 @@ class Unseen:
     learned: str = ""
     rate: float = 0.0
     misread: int = 0
+    columns: int = 1
+    rows: int = 0
     counts: Counter[str] = field(default_factory=Counter, repr=False)
 
     @property
@@ -87,7 +94,12 @@ class Unseen:
         """Whether more than half of the cells are odd and chance does not explain it, or cells are read wrongly."""
         if self.misread or self.kind in ("range", "empty"):
             return bool(self.misread)
-        return 2 * self.odd > self.held and bool(bdtrc(self.odd - 1, self.held, self.rate) < _UNLIKELY)
+        chance = bdtrc(self.odd - 1, self.held, max(self.rate, _LEAST_RATE))
+        # a column of numbers of which nothing can be read
+        nothing = (
+            self.kind in ("number", "date", "list") and self.odd == self.held and 2 * self.held >= self.rows
+        )
+        return 2 * self.odd > self.held and bool(chance < _UNLIKELY / (1 if nothing else self.columns))
 
     @property
     def sentence(self) -> str:
@@ -103,6 +115,7 @@ class Tally:
     def __init__(self) -> None:
         self.columns: dict[str, Unseen] = {}
         self.far: dict[str, Unseen] = {}
+        self.rows = 0
         # the text column that is being read, whose words are looked up by a later step
         self.text = ""
 
@@ -121,6 +134,7 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add the counts of other rows."""
+        self.rows += other.rows
         for name, found in other.columns.items():
             told = {key: getattr(found, key) for key in ("kind", "what", "learned", "rate", "misread")}
             self.add(name, found.held, found.odd, found.counts, **told)
@@ -130,7 +144,9 @@ class Tally:
     def found(self) -> list[Unseen]:
         """Return the columns with odd cells. Texts of new words, and numbers out of range, count if most are such."""
         for name, far in self.far.items():
-            far.held = 0 if self.columns[name].odd else self.columns[name].held
+            far.held = self.columns[name].held - self.columns[name].odd
+        for column in self.columns.values():
+            column.columns, column.rows = len(self.columns), self.rows
         every = [*self.columns.values(), *(far for far in self.far.values() if far.held >= _FEWEST)]
         return [c for c in every if c.odd > (c.held // 2 if c.kind in ("text", "range") else 0)]
 
@@ -189,16 +205,16 @@ def count_far(tally: Tally, names: Sequence[str], values: np.ndarray, ranges: np
 def empty_columns(
     tally: Tally, columns: Sequence[dict[str, Any]], n_learned: int, n_rows: int
 ) -> list[Unseen]:
-    """Return the columns in use without a cell that holds something, if `fit` makes that unlikely."""
-    held = {name for name, column in tally.columns.items() if column.held}
+    """Return the columns in use of which most cells are empty, if `fit` makes that unlikely."""
     found = []
     for column in columns if n_rows >= _FEWEST else ():
-        share = column["missing"] / n_learned
-        if column["name"] not in held and share**n_rows < _UNLIKELY:
-            what = (
-                f"are empty, where the model learned from {n_learned - column['missing']:,} of {n_learned:,}"
-            )
-            found.append(Unseen(column["name"], "empty", n_rows, n_rows, what))
+        seen = tally.columns.get(column["name"])
+        empty = n_rows - (0 if seen is None else seen.held)
+        share = max(column["missing"] / n_learned, _LEAST_RATE)
+        if 2 * empty > n_rows and bdtrc(empty - 1, n_rows, share) < _UNLIKELY / len(columns):
+            there = n_learned - column["missing"]
+            what = f"are empty, where the model learned from {there:,} of {n_learned:,}"
+            found.append(Unseen(column["name"], "empty", empty, n_rows, what))
     return found
 
 

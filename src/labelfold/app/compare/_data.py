@@ -233,7 +233,7 @@ def read_data(
         made,
         together,
         likely,
-        _unlike(different, names, made),
+        _unlike(different, made),
     )
 
 
@@ -350,8 +350,12 @@ def _differences(
     taking_part = None if one is None else np.isin(np.arange(X.shape[0]), one)
     found = Differences(labels.labelled, X.shape[1], taking_part)
     add = found.add_sparse if facts.sparse else found.add_matrix
-    add(X, lambda j: names[j] if names else f"column {j}")
-    return found.result(X.shape[1])
+    add(X, str)
+    result = []
+    for column in found.result(X.shape[1]):
+        j = int(column["name"])
+        result.append({**column, "name": names[j] if names else f"column {j}", "at": j})
+    return result
 
 
 def _labels_at(labels: Labels, index: np.ndarray) -> Labels:
@@ -361,17 +365,19 @@ def _labels_at(labels: Labels, index: np.ndarray) -> Labels:
     return Labels(labels.task, labels.classes, labelled, np.flatnonzero(labelled), values)
 
 
-def _unlike(
-    different: list[dict[str, Any]], names: list[str] | None, recipe: Recipe | None
-) -> dict[str, np.ndarray]:
+def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str, np.ndarray]:
     """Return the columns that differ very much, with the columns of X that are made of them."""
-    much = [one["name"] for one in different if abs(one["labelled"] - one["others"]) >= _MUCH]
-    if recipe is not None:
-        return {name: np.flatnonzero(features_of(recipe.transformer_, {name})) for name in much}
-    place = {name: j for j, name in enumerate(names or ())}
-    return {
-        name: np.array([place.get(name, int(name.rpartition(" ")[2]) if not names else 0)]) for name in much
-    }
+    found: dict[str, np.ndarray] = {}
+    for one in different:
+        if one["distance"] < _MUCH:
+            continue
+        if recipe is None:
+            found[one["name"]] = np.append(found.get(one["name"], np.empty(0)), one["at"]).astype(int)
+            continue
+        # an item of a list, as in vector[3], stands for the list
+        name = one["name"] if one["name"] in recipe.used_ else one["name"].rpartition("[")[0]
+        found[name] = np.flatnonzero(features_of(recipe.transformer_, {name}))
+    return found
 
 
 def _untested(labels: Labels) -> list[str]:
