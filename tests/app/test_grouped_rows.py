@@ -195,7 +195,8 @@ def test_honest_copies_keep_their_estimate():
     assert by_leave_one_out(model, data).n_groups is None
     (line,) = if_grouped(model, data)
     assert re.match(
-        r"\d+ of the 60 labelled rows are exact copies of another labelled row; left out together", line
+        r"\d+ of the 60 labelled rows are exact copies of another labelled row, as other rows are too; left",
+        line,
     )
     assert model.groups_.tolist() == list(range(60))
 
@@ -282,3 +283,66 @@ def test_rows_of_a_group_count_once_where_labelled_rows_are_compared_with_others
             said[name] += any("Labelled rows differ" in doubt for doubt in data.doubts)
     assert said["alone"] >= 6
     assert said["groups"] == said["copies"] == 0
+
+
+def test_labels_looked_for_in_a_rare_class_make_no_copies():
+    """Ten questions with two answers, one case in fifty rows, forty labels of each class."""
+    rng = np.random.default_rng(0)
+    case = rng.random(6000) < 0.02
+    X = (rng.random((6000, 10)) < np.where(case[:, None], 0.75, 0.25)).astype(float)
+    y = np.full(6000, -1)
+    for c in (0, 1):
+        y[rng.choice(np.flatnonzero(case == c), 40, replace=False)] = c
+    data = read_data(X, y)
+    assert data.groups.are_single
+    (likely,) = data.likely_groups
+    assert likely.found.endswith("as other rows are too")
+
+
+def test_a_class_in_one_group_is_not_measured(visits, capsys):
+    frame = visits.assign(state=np.where(visits["patient"] == "P000", "ill", "well"))
+    frame.loc[45:, "state"] = None
+    frame.to_csv("visits.csv", index=False)
+    out, _ = run(capsys, "fit visits.csv -t state --group patient -o model")
+    assert (
+        "ill has labelled rows in one group only: how well such rows are predicted cannot be measured" in out
+    )
+    assert "too few labels to estimate" in out
+    assert "Expect" not in out
+
+
+def test_given_groups_do_not_silence_other_signs(visits, capsys):
+    rng = np.random.default_rng(0)
+    frame = visits.assign(sheet=[f"s{i}" for i in rng.permutation(300)])
+    frame.to_csv("visits.csv", index=False)
+    out, _ = run(capsys, "fit visits.csv -t state --group sheet -o model")
+    assert "'patient' may say which rows belong together" in out
+    twice = visits.drop(columns="patient").assign(sheet=frame["sheet"])
+    twice.iloc[20:40, :6] = twice.iloc[:20, :6].to_numpy()
+    twice.loc[20:39, "state"] = twice.loc[:19, "state"].to_numpy()
+    twice.to_csv("twice.csv", index=False)
+    out, _ = run(capsys, "fit twice.csv -t state --group sheet -o model")
+    assert "40 of the 45 labelled rows are exact copies of another labelled row; left out together" in out
+
+
+def test_the_score_of_groups_is_given_for_uneven_classes(visits, capsys):
+    frame = visits.assign(state=np.where(visits["patient"].isin(["P000", "P004"]), "ill", "well"))
+    frame.loc[80:, "state"] = None
+    frame.to_csv("visits.csv", index=False)
+    out, _ = run(capsys, "fit visits.csv -t state -o model")
+    assert "balanced accuracy on new rows" in out
+    assert re.search(r"'patient' may say .* left out together they give [\d.]+% balanced accuracy", out)
+
+
+@pytest.mark.parametrize("column", ["email", "hospital", "the person in charge", "float", "category"])
+def test_groups_by_other_names(visits, column):
+    number = visits["patient"].str[1:].astype(int)
+    values = {
+        "float": (number * 7 % 60).astype(float),
+        "category": pd.Categorical(number),
+        "the person in charge": number.map(lambda i: chr(97 + i % 26) * (1 + i // 26)),
+    }.get(column, visits["patient"].str.lower() + "@x.org")
+    name = {"float": "MRN", "category": "patient"}.get(column, column)
+    table = visits.drop(columns=["patient", "state"]).assign(**{name: values})
+    (found,) = read_data(table, visits["state"]).likely_groups
+    assert repr(name) in found.found

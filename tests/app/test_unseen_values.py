@@ -282,10 +282,9 @@ def test_a_single_row(home, capsys, monkeypatch, tmp_path):
     said = "Note: 1 of 1 cells of 'name' hold a value the model never saw: 'somebody'.\n"
     assert predict(capsys, folder, "rows.csv") == (0, said)
     one.assign(city="OSLO").to_csv("rows.csv", index=False)
-    assert predict(capsys, folder, "rows.csv") == (
-        0,
-        said.replace("name", "city").replace("somebody", "OSLO"),
-    )
+    code, err = predict(capsys, folder, "rows.csv")
+    assert code == 0
+    assert said.replace("name", "city").replace("somebody", "OSLO") in err
     new.head(5).assign(city="OSLO").to_csv("rows.csv", index=False)
     assert predict(capsys, folder, "rows.csv")[0] == 2
     one.assign(amount="much").to_csv("rows.csv", index=False)

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from labelfold import LDA
+from labelfold import LDA, LabelFold
 from labelfold.model_selection import (
     LabelBudgetSplit,
     RepeatedSemiSupervisedKFold,
@@ -201,3 +202,37 @@ def test_without_other_rows_copies_are_only_counted(rng):
     X = rng.standard_normal((20, 3))
     found = copies(np.vstack([X, X]), X[:0])
     assert (found.n_copies, found.beyond_chance) == (40, False)
+
+
+def test_groups_are_routed_to_splitters(rng):
+    seen = []
+
+    class Noting(SemiSupervisedKFold):
+        def split(self, X, y=None, groups=None):
+            seen.append(groups)
+            return super().split(X, y, groups)
+
+    groups, X = np.repeat(np.arange(12), 5), rng.standard_normal((60, 3))
+    y = np.arange(12)[groups] % 2
+    with config_context(enable_metadata_routing=True):
+        model = LabelFold(views=["linear"]).set_fit_request(groups=True)
+        GridSearchCV(model, {"n_anchors": [50]}, cv=Noting(3)).fit(X, y, groups=groups)
+        GridSearchCV(LDA(), {"ridge": [1.0]}, cv=Noting(3)).fit(X, y)
+    assert seen[0].tolist() == groups.tolist()
+    assert seen[-1] is None
+
+
+def test_joined_groups_are_the_finest_that_hold_both(rng):
+    a, b = (read_groups(rng.integers(0, 20, 40), 40) for _ in range(2))
+    both = a.joined(b).codes
+    for one in (a, b):
+        for code in range(len(one)):
+            assert len(set(both[one.codes == code])) == 1
+    assert Groups.single(40).joined(a).codes.tolist() == a.codes.tolist()
+
+
+def test_copies_of_many_other_rows_are_no_sign_of_double_records(rng):
+    X = rng.integers(0, 2, (300, 3)).astype(float)
+    found = copies(X[:40], X[40:])
+    assert found.usual
+    assert not found.beyond_chance

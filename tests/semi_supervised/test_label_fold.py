@@ -213,9 +213,12 @@ def test_copies_of_a_discrete_table_are_left_out_alone(rng):
     assert len(set(fold.groups_)) == 80
 
 
-def test_one_group_says_nothing(rng):
+def test_groups_that_say_nothing(rng):
     X, known = rng.standard_normal((30, 3)), np.where(np.arange(30) < 10, np.arange(30) % 2, -1)
-    fold = LabelFold().fit(X, known, groups=np.zeros(30))
+    with pytest.raises(ValueError, match="The 10 labelled rows are in one group"):
+        LabelFold().fit(X, known, groups=np.zeros(30))
+    # all rows of one class are in one group: the share of the other class that is right says nothing
+    fold = LabelFold().fit(X, known, groups=np.where(known == 0, 30, np.arange(30)))
     assert np.isnan(fold.loo_score_)
     assert fold.loo_interval_ == (0.0, 1.0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -82,6 +82,9 @@ class LabelBudgetSplit(BaseCrossValidator):
     >>> len(problem.train), np.sum(problem.y >= 0)
     (88, np.int64(6))
     """
+
+    # with metadata routing the groups are asked for
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,
@@ -277,7 +280,8 @@ def check_budgets(
     least, most, held = _range(known, test_size, kept)
     if not held:
         raise ValueError(
-            "Every class has one labelled row only: none can be held out to test on; label more."
+            f"Every class has one labelled {'row' if known.groups is None else 'group'} only: none can be held out "
+            "to test on; label more."
         )
     if not len(budgets):
         raise ValueError("There is no label budget; name at least one.")

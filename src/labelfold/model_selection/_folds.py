@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
@@ -41,6 +41,9 @@ class SemiSupervisedKFold(BaseCrossValidator):
     [0 1 4 5 6 7] [2 3]
     [0 1 2 3 4 5] [6 7]
     """
+
+    # with metadata routing the groups are asked for
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,
@@ -123,6 +126,9 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
     >>> len(list(RepeatedSemiSupervisedKFold(3, n_repeats=4, random_state=0).split(y, y)))
     12
     """
+
+    # with metadata routing the groups are asked for
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
     def __init__(
         self,

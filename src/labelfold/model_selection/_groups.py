@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from labelfold.labels._values import _missing, as_array
 
@@ -76,6 +78,22 @@ class Groups:
             order[start[self.sizes == m][:, None] + np.arange(m)]
             for m in np.unique(self.sizes[self.sizes > 0])
         ]
+
+    def joined(self, other: Groups) -> Groups:
+        """Return the finest groups that hold the rows of each group of both together.
+
+        >>> Groups(np.array([0, 0, 1, 2])).joined(Groups(np.array([0, 1, 1, 2]))).codes.tolist()
+        [0, 0, 0, 1]
+        """
+        n, first = len(self.codes), len(self)
+        links = sparse.coo_array(
+            (
+                np.ones(2 * n),
+                (np.tile(np.arange(n), 2), n + np.concatenate([self.codes, first + other.codes])),
+            ),
+            shape=(2 * n + first + len(other),) * 2,
+        )
+        return Groups(connected_components(links, directed=False)[1][:n]).some(np.arange(n))
 
     def first(self, preferred: np.ndarray) -> np.ndarray:
         """Return one row of each group, ascending: the first of those in a mask, if there are any.
@@ -213,19 +231,22 @@ class Copies(NamedTuple):
         Number of labelled rows that are a copy of another labelled row.
     beyond_chance : bool
         Whether labelled rows are copies of each other significantly more often than of other rows.
+    usual : bool
+        Whether most of them are copies of other rows as well, as they are in a table of few distinct values.
     """
 
     groups: Groups
     n_copies: int
     beyond_chance: bool
+    usual: bool = False
 
 
 def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
     """Return the exact copies among labelled rows, and whether there are more than other rows account for.
 
-    In a table of few distinct values honest rows are equal too. If labelled rows are chosen whatever they hold, they
-    equal each other as often as they equal other rows. A permutation test compares the number of equal pairs of
-    labelled rows with that of as many rows drawn from all.
+    In a table of few distinct values honest rows are equal too, and most of them are equal to other rows as well. If
+    they are not, and labelled rows are chosen whatever they hold, they equal each other as often as rows drawn from
+    all do: a permutation test compares the numbers of equal pairs.
 
     Parameters
     ----------
@@ -243,6 +264,9 @@ def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
     found = Copies(Groups(codes), int((counts[codes] > 1).sum()), False)
     if not found.n_copies or not len(rest):
         return found
+    twins = np.isin(own, rest)
+    if 2 * np.count_nonzero(twins & (counts[codes] > 1)) > found.n_copies:
+        return found._replace(usual=True)
     # rows without a copy are no part of any pair
     every, among = _codes_and_counts(np.concatenate([own, rest]))
     repeated = np.flatnonzero(among[every] > 1)

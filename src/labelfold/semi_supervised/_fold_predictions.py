@@ -85,6 +85,8 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransforme
         else:
             # A class that is in no other group cannot be predicted without the group.
             known = groups.holding(labels.values)[labels.values] > 1
+            if not groups.are_single and len(np.unique(labels.values[known])) < 2:
+                known[:] = False  # the share that is right of one class says nothing
             F, codes = _by_class(left_out)[known], labels.values[known]
             self._steepness = steepness(F, codes)
             own, *interval = accuracy_interval(F.argmax(axis=1) == codes, groups.some(known))

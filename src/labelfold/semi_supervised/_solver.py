@@ -34,6 +34,8 @@ _LEFT_OUT = 1e-2
 # With more labelled rows than this, leave-one-out weights omit only the row's own error. The effect of the row on the
 # errors of the others is small then.
 _EXACT_ROWS = 500
+# The same for groups, by the number of rows times that of groups.
+_EXACT_PAIRS = 50_000
 
 # With more labelled rows than this, the regressions that are needed are recomputed instead of keeping all of them.
 _KEPT_ROWS = 2000
@@ -253,7 +255,7 @@ def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, pro
     errors = np.full((len(some), len(ridges), n), np.inf)
     for j, i in enumerate(some):
         used = np.flatnonzero(counts[i])
-        if n <= _EXACT_ROWS:
+        if n <= _EXACT_ROWS and (groups.are_single or n * len(groups) <= _EXACT_PAIRS):
             errors[j, used] = errors_without_each(fits[i].found, Y, ridges[used], groups, scale)
         else:
             own = squared_errors(fits[i].left.residuals[used], scale)

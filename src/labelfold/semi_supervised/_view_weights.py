@@ -108,8 +108,13 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Gr
         return LeftOut(gaps / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
     for r, each in enumerate(shrink):
         for rows in groups.by_size:
-            H = (U[rows] * each) @ U[rows].swapaxes(1, 2)
-            gaps[r, rows] = _without(H, gaps[r, rows])
+            own = U[rows]  # (g, m, k)
+            if own.shape[1] <= own.shape[2]:
+                gaps[r, rows] = _without((own * each) @ own.swapaxes(1, 2), gaps[r, rows])
+                continue
+            # (I - U S U')^-1 = I + U (S^-1 - U'U)^-1 U', a k x k system for a large group
+            inner = (1 + _LEAST_GAP) * np.eye(len(s)) / each - own.swapaxes(1, 2) @ own
+            gaps[r, rows] += own @ np.linalg.solve(inner, own.swapaxes(1, 2) @ gaps[r, rows])
     return LeftOut(gaps, leverage)
 
 

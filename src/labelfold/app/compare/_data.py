@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from labelfold.app.compare._groups import LikelyGroups, groups_of, likely_groups, rows_of
+from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
 from labelfold.app.compare._measure import Measure, measure_for
 from labelfold.app.compare._target import read_target_labels
 from labelfold.app.io._problems import listed
@@ -215,12 +215,13 @@ def read_data(
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     together, about, likely = groups_of(X, labels, groups)
-    if groups is None:
-        likely += likely_groups(table, labels, ids)
+    likely = beyond(
+        [*likely, *likely_groups(table, labels, ids)], None if groups is None else together, labels
+    )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
     warned = [*_telling(made), *in_words(different, n_columns)]
-    doubts = [*doubts, *_untested(labels), *warned, *about]
+    doubts = [*doubts, *_untested(labels, together), *warned, *about]
     return Data(
         X,
         coded(labels),
@@ -380,17 +381,22 @@ def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str,
     return found
 
 
-def _untested(labels: Labels) -> list[str]:
-    """Return a sentence about classes with one labelled row, which cannot be held out."""
+def _untested(labels: Labels, groups: Groups | None) -> list[str]:
+    """Return a sentence about classes with labelled rows in one group, or one labelled row, that are not held out."""
     if labels.task not in ("binary", "multiclass"):
         return []
-    single = [str(c) for c, times in zip(labels.classes, labels.counts(), strict=True) if times == 1]
-    if not single or len(single) == len(labels.classes):
+    together = groups is not None and not groups.are_single
+    held = groups.some(labels.index).holding(labels.values) if groups is not None else labels.counts()
+    single = [str(c) for c, times in zip(labels.classes, held, strict=True) if times == 1]
+    if not single or (len(single) == len(labels.classes) and not together):
         return []
     which, has = listed(single, most=3), "has" if len(single) == 1 else "have"
+    what, more = (
+        ("labelled rows in one group only", "in other groups") if together else ("one labelled row only", "")
+    )
     return [
-        f"{which} {has} one labelled row only: how well such rows are predicted cannot be measured, and the expected "
-        "score leaves them out. Label more of them."
+        f"{which} {has} {what}: how well such rows are predicted cannot be measured, and the expected score leaves "
+        f"them out. Label more of them{' ' * bool(more)}{more}."
     ]
 
 

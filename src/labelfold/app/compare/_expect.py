@@ -102,6 +102,18 @@ def by_leave_one_out(model: Any, data: Data) -> Choice | None:
     return Choice("it", ["it"], model.loo_score_, low, high, len(truth), left_out.within, left_out.n_groups)
 
 
+def _left_out_score(model: Any, data: Data) -> Choice | None:
+    """Return the score of leave-one-out predictions by the measure of the comparison; None if it has no meaning."""
+    found = by_leave_one_out(model, data)
+    if found is not None or not n_folds(data):
+        return found
+    predicted = np.asarray(model.loo_predictions_)
+    guess = predicted if predicted.ndim == 2 else np.searchsorted(data.labels.classes, predicted)
+    fold = np.where(data.testable, np.arange(len(guess)), -1)[None]
+    one = OutOfFold(data.measure, data.measure.terms(data.truth, guess)[None], fold, groups=data.known_groups)
+    return choose({"it": one}, [], 0)
+
+
 def if_grouped(model: Any, data: Data) -> list[str]:
     """Return a sentence about rows that may belong together, with the score if they are left out together.
 
@@ -112,14 +124,14 @@ def if_grouped(model: Any, data: Data) -> list[str]:
         told = f"{likely.found}."
         if hasattr(model, "loo_score_"):
             again = copy(model).refit(data.targets(), groups=likely.groups.codes, full=True)
-            other = by_leave_one_out(again, replace(data, groups=likely.groups))
+            other = _left_out_score(again, replace(data, groups=likely.groups))
             if other is not None:
                 measure = data.measure
                 shown = f"{measure.show(other.low)} to {measure.show(other.high)}"
                 told = (
                     f"{likely.found}; left out together they give {measure.stated(other.expected)} ({shown})."
                 )
-        said.append(f"{told} {likely.cure}.")
+        said.append(f"{told} {likely.cure}." if likely.cure else told)
     return said
 
 
@@ -133,7 +145,7 @@ def without_unlike(model: Any, data: Data) -> list[str]:
     if not len(gone) or not len(kept) or not hasattr(model, "loo_score_"):
         return []
     again = fit_grouped(clone(model), data.X[:, kept], data.targets(), data.groups)
-    other = by_leave_one_out(again, data)
+    other = _left_out_score(again, data)
     if other is None:
         return []
     measure = data.measure

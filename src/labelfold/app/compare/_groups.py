@@ -21,18 +21,21 @@ _NAMED = re.compile(
     r"(?:^|[\W_])(?:u?id|ids|uuid|guid|key|no|nr|num|number|code|ref)$|(?<=[a-z])I[dD]$|"
     r"patient|subject|person|participant|proband|user|customer|client|member|donor|animal|mouse|household|family|"
     r"student|employee|speaker|author|writer|session|batch|plate|slide|device|machine|sensor|site|station|plot|"
-    r"account|vehicle|document|visit|case|group|cluster|block",
+    r"account|vehicle|document|visit|case|group|cluster|block|hospital|clinic|centre|center|school|doctor|mail|mrn|"
+    r"(?:^|[\W_])(?:name|file|filename|path|url)$",
     re.IGNORECASE,
 )
 _CODED = re.compile(r"[A-Za-z]{1,12}[-_. #]?\d+[A-Za-z]?")
-_WHOLE = re.compile(r"\d+")
+_WHOLE = re.compile(r"\d+(?:\.0)?")
 # A column of whole numbers with another name may be a group if, in the order of its values, the label changes at
 # least this often. It changes once or twice where the column predicts the label.
 _CHANGES = 3
 _LEAST_VALUES = 4
 # Share of the rows that share their value with another row, and of those whose value determines the label.
 _SHARED, _DETERMINED = 0.5, 0.95
-_DRAWS, _LEVEL = 199, 0.01
+_DRAWS, _LEVEL, _MOST_COLUMNS = 199, 0.01, 50
+# Of tables with more columns only those with names of ids are looked at. A text of so many values may be a name.
+_MANY_COLUMNS, _MANY_VALUES, _MOST_PROPOSED = 1000, 8, 3
 
 
 class LikelyGroups(NamedTuple):
@@ -64,24 +67,24 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
     groups : array-like of shape (n,), or None
         Equal values for rows that belong together.
     """
-    n = X.shape[0]
-    if groups is not None:
-        given = read_groups(groups, n)
-        if len(given.some(labels.index)) < 2:
-            raise ValueError(
-                f"The {labels.n_labelled} labelled rows are in one group, so none can be held out; label rows of "
-                "other groups, or leave out the groups."
-            )
-        return given, [], []
+    n, given = X.shape[0], None if groups is None else read_groups(groups, X.shape[0])
+    if given is not None and len(given.some(labels.index)) < 2:
+        raise ValueError(
+            f"The {labels.n_labelled} labelled rows are in one group, so none can be held out; label rows of "
+            "other groups, or leave out the groups."
+        )
     others = np.flatnonzero(~labels.labelled)
     some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
     if not copies.n_copies:
-        return None, [], []
+        return given, [], []
     said = f"{copies.n_copies:,} of the {labels.n_labelled:,} labelled rows are exact copies of another labelled row"
-    if not copies.beyond_chance:
+    if given is not None or not copies.beyond_chance:
         cure = "If they are one case recorded several times, remove them, or name a column that says so with --group"
-        return Groups.single(n), [], [LikelyGroups(said, cure, _of_labelled(copies.groups.codes, labels))]
+        if copies.usual:
+            said, cure = f"{said}, as other rows are too", ""
+        likely = LikelyGroups(said, cure, _of_labelled(copies.groups.codes, labels))
+        return Groups.single(n) if given is None else given, [], [likely]
     told = f"{said}, far more often than of other rows, so copies are held out together."
     return _of_labelled(copies.groups.codes, labels), [told], []
 
@@ -93,8 +96,20 @@ def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = No
     return Groups(every).some(np.arange(labels.n_rows))
 
 
+def beyond(likely: list[LikelyGroups], groups: Groups | None, labels: Labels) -> list[LikelyGroups]:
+    """Return those whose rows the given groups do not hold together already, joined with these groups."""
+    if groups is None:
+        return likely
+    known, kept = groups.some(labels.index), []
+    for one in likely:
+        both = groups.joined(one.groups)
+        if len(both.some(labels.index)) < len(known):
+            kept.append(one._replace(groups=both))
+    return kept
+
+
 def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list[LikelyGroups]:
-    """Return the columns that look like groups.
+    """Return up to three columns that look like groups.
 
     Such a column has the name or the values of an id, several labelled rows a value, and determines the label. If it
     holds whole numbers under another name, the label must not follow their order.
@@ -116,16 +131,20 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
     if not is_table(table) and not isinstance(table, Blocks):
         return found
     cells, labelled = rows_of(table, index)
+    wide = len(cells.column_names) > _MANY_COLUMNS
     for name in cells.column_names:
         column = cells.column(name)
-        if not (is_text(column.type) or pa.types.is_integer(column.type) or is_number(column.type)):
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if (wide and _NAMED.search(name) is None) or not (is_text(kind) or is_number(kind)):
             continue
         cells_of, codes = distinct(text_cells(column))
         here, values = np.flatnonzero(codes >= 0), cells_of.to_pylist()
         whole = all(map(_WHOLE.fullmatch, values))
-        if _NAMED.search(name) is None and not whole and not all(map(_CODED.fullmatch, values)):
+        named = _NAMED.search(name) is not None or all(map(_CODED.fullmatch, values))
+        # any text of many values may name what a row belongs to
+        if not named and not whole and not (is_text(kind) and len(values) >= _MANY_VALUES):
             continue
-        if not len(here) or not _determines(codes[here], labels, labelled[here]):
+        if not len(here) or not _determines(codes[here], labels, labelled[here], len(cells.column_names)):
             continue
         if _NAMED.search(name) is None and whole:
             first = [
@@ -135,7 +154,7 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
             if np.count_nonzero(np.diff(first)) < _CHANGES or labels.task not in ("binary", "multiclass"):
                 continue
         found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
-    return found
+    return found[:_MOST_PROPOSED]
 
 
 def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -150,8 +169,11 @@ def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
     return as_arrow(table)[0].take(index), every
 
 
-def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = None) -> bool:
-    """Tell whether the value of a column, which several rows share, determines the label beyond chance."""
+def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = None, columns: int = 1) -> bool:
+    """Tell whether the value of a column, which several rows share, determines the label beyond chance.
+
+    The level holds over so many ``columns``, up to 50.
+    """
     values = labels.values if some is None else labels.values[some]
     sizes = np.bincount(codes)
     several = sizes[codes] > 1
@@ -176,9 +198,13 @@ def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = Non
     seen = agreeing(kinds)
     if seen < _DETERMINED * len(codes):
         return False
-    rng = np.random.default_rng(0)
-    at_least = sum(agreeing(rng.permutation(kinds)) >= seen for _ in range(_DRAWS))
-    return (at_least + 1) / (_DRAWS + 1) <= _LEVEL
+    rng, draws = np.random.default_rng(0), _DRAWS * min(columns, _MOST_COLUMNS)
+    at_least, allowed = 0, int(_LEVEL / min(columns, _MOST_COLUMNS) * (draws + 1))
+    for _ in range(draws):
+        at_least += agreeing(rng.permutation(kinds)) >= seen
+        if at_least + 1 > allowed:
+            return False
+    return True
 
 
 def _proposed(

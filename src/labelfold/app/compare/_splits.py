@@ -47,6 +47,10 @@ def n_folds(data: Data) -> int:
     """Return the number of folds that the labels allow; 0 if there are too few labels."""
     if data.facts.numbers and data.labels.n_labelled < _LEAST_NUMBERS:
         return 0
+    together = data.groups is not None and not data.groups.are_single
+    classes = data.labels.task in ("binary", "multiclass")
+    if together and classes and len(np.unique(data.labels.values[data.testable])) < 2:
+        return 0  # the share that is right of one class says nothing
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
     for folds in range(wanted, 1, -1):
         splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task)
