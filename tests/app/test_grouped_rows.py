@@ -305,7 +305,8 @@ def test_a_class_in_one_group_is_not_measured(visits, capsys):
     frame.to_csv("visits.csv", index=False)
     out, _ = run(capsys, "fit visits.csv -t state --group patient -o model")
     assert (
-        "ill has labelled rows in one group only: how well such rows are predicted cannot be measured" in out
+        "'ill' has labelled rows in one group only: how well such rows are predicted cannot be measured"
+        in out
     )
     assert "too few labels to estimate" in out
     assert "Expect" not in out
