@@ -191,16 +191,19 @@ def run(results: Results, plan: Plan, settings: Sequence[Callable[..., Table]] =
                 wanted = [name for name in FOUND if not results.has(**key, method=name)]
                 if not wanted:
                     continue
-                table = make(rng_of(make.__name__, labels, seed), labels)
-                with one_thread():
-                    spent, found = seconds(partial(_promised, table))
+                found, draw = None, 0
+                while found is None:  # where the command gives no score, another table is drawn
+                    table = make(rng_of(make.__name__, labels, seed, draw), labels)
+                    with one_thread():
+                        spent, found = seconds(partial(_promised, table))
+                    draw += 1
                 for name in wanted:
                     results.add(**key, method=name, ours=float(found[name]), seconds=spent)
         print(f"{make.__name__} done", flush=True)
 
 
-def _promised(table: Table) -> dict[str, float]:
-    """Return the promise of the command, the truth, and which sentences it said."""
+def _promised(table: Table) -> dict[str, float] | None:
+    """Return the promise of the command, the truth, and which sentences it said; None if it promises nothing."""
     with tempfile.TemporaryDirectory() as folder:
         path, model = os.path.join(folder, "table.csv"), os.path.join(folder, "model.skops")
         table.X.assign(outcome=np.where(table.labelled, table.truth, "")).to_csv(path, index=False)
@@ -210,6 +213,8 @@ def _promised(table: Table) -> dict[str, float]:
             status = labelfold(["fit", path, "--target", "outcome", "--output", model, *table.options])
             said = told.getvalue()
             assert status == 0, said
+            if "too few labels to estimate" in said:
+                return None
             promise = _EXPECTED.search(said)
             assert promise is not None, said
             hidden = pd.read_csv(path, dtype=str, keep_default_na=False)[~table.labelled]
