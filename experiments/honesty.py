@@ -1,6 +1,6 @@
 """The accuracy that `labelfold fit` promises against the truth, on tables that tempt it to promise too much.
 
-    python experiments/honesty.py            everything, about an hour on one core
+    python experiments/honesty.py            everything, about half an hour on one core
     python experiments/honesty.py --quick    a small test, seconds
 
 Each table has some labelled rows; the labels of the others are hidden from the command and known to the experiment. A
