@@ -132,6 +132,15 @@ class Groups:
         return float(n / (1 + ((self.sizes**2).sum() / n - 1) * r))
 
 
+def refuse_one_group(labelled: Groups) -> None:
+    """Raise an error if all labelled rows are in one group."""
+    if len(labelled) < 2:
+        raise ValueError(
+            f"The {len(labelled.codes)} labelled rows are in one group, so none can be held out; label rows of other "
+            "groups, or leave out the groups."
+        )
+
+
 def read_groups(groups: Any, n_rows: int) -> Groups:
     """Return the groups of n rows; a row whose group is missing is a group by itself.
 

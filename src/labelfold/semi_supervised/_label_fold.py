@@ -15,7 +15,7 @@ from labelfold._progress import Progress
 from labelfold._sklearn import Interval, StrOptions
 from labelfold._warn import warn_user
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups, copies_of, read_groups
+from labelfold.model_selection._groups import Groups, copies_of, read_groups, refuse_one_group
 from labelfold.numerics._ranges import nonnegative_numbers
 from labelfold.numerics.least_squares import MAX_GRAM_BYTES
 from labelfold.rows import Rows
@@ -370,11 +370,7 @@ class LabelFold(FoldPredictions):
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
         if self._groups is not None:
             given = self._groups.some(index)
-            if len(given) < 2:
-                raise ValueError(
-                    f"The {len(index)} labelled rows are in one group, so none can be left out; label rows of other "
-                    "groups, or leave out the groups."
-                )
+            refuse_one_group(given)
             return given
         if self._others_hashed is None:
             self._others_hashed = row_hashes(host(self._train.take(self._for_copies).whole()))

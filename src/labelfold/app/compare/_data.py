@@ -338,9 +338,9 @@ def _differences(
 
     If there are groups that the recipe was not told, which are copies, it is fitted once more on one row of each.
     """
-    one = None if groups is None else groups.first(labels.labelled)
+    one = None if groups is None or groups.are_single else groups.first(labels.labelled)
     if recipe is not None:
-        if one is None or table is None or groups is None or groups.are_single:
+        if one is None or table is None:
             return recipe.differences_
         some, kept = rows_of(table, one)
         try:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups, copies_of, read_groups
+from labelfold.model_selection._groups import Groups, copies_of, read_groups, refuse_one_group
 from labelfold.rows._host import row_hashes
 from labelfold.tables._arrow import as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
 from labelfold.tables._blocks import Blocks
@@ -68,11 +68,8 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
         Equal values for rows that belong together.
     """
     n, given = X.shape[0], None if groups is None else read_groups(groups, X.shape[0])
-    if given is not None and len(given.some(labels.index)) < 2:
-        raise ValueError(
-            f"The {labels.n_labelled} labelled rows are in one group, so none can be held out; label rows of "
-            "other groups, or leave out the groups."
-        )
+    if given is not None:
+        refuse_one_group(given.some(labels.index))
     others = np.flatnonzero(~labels.labelled)
     some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
