@@ -25,7 +25,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from _common import peak_beyond
-from labelfold._descent import descend
+from labelfold.base._descent import descend
 from labelfold.factorization._drsvm import DRSVM
 from labelfold.factorization._drsvm_solver import DRSVMProblem, iterates
 from labelfold.numerics._factor_starts import random_start

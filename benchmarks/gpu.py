@@ -42,7 +42,7 @@ from sklearn import config_context
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-import labelfold._base as base
+import labelfold.base._estimator as base
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._device import DeviceRows
@@ -106,9 +106,8 @@ class Clock:
 
     def _count_steps(self, patches: ExitStack) -> None:
         """Count Newton's steps, small systems of least squares with bounds, and sweeps of sparse rows."""
-        from labelfold.numerics import _triton_pivots as pivots
-        from labelfold.numerics.kl import _triton_loops as loops
-        from labelfold.numerics.kl import _triton_place as entry_loops
+        from labelfold.factorization import _triton_pivots as pivots
+        from labelfold.factorization.kl import _triton_loops as loops, _triton_place as entry_loops
 
         newton, solve, place = loops.newton_system, pivots.nonnegative_rows, entry_loops.placed_rows
 

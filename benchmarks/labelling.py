@@ -26,7 +26,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
+MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"
 
 
 def table(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -54,7 +54,7 @@ def write(path: Path, n_bytes: int) -> tuple[int, int]:
 
 def run(command: str) -> tuple[float, float]:
     """Run a command in a new process; return its seconds and its peak memory in MB."""
-    code = "import sys; from labelfold.app._cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from labelfold.app.commands._cli import main; sys.exit(main(sys.argv[1:]))"
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-c", code, *command.split()], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

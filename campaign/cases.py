@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as seeded
+from hypothesis import HealthCheck, Phase, given, seed as seeded, settings
 from inputs import ESTIMATORS, Case, cases
 from properties import check
 

@@ -132,7 +132,7 @@ def _be_the_command(
             os.dup2(handle, number)
         sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
         sys.argv = ["labelfold", *arguments]
-        from labelfold.app._cli import main
+        from labelfold.app.commands._cli import main
 
         if prepare is not None:
             prepare()

@@ -31,7 +31,8 @@ HOSTILE = [
     ("builtins", "eval"), ("builtins", "exec"), ("builtins", "open"), ("builtins", "getattr"), ("os", "system"),
     ("posix", "system"), ("subprocess", "Popen"), ("shutil", "rmtree"), ("pathlib", "Path"), ("numpy", "load"),
     ("numpy", "memmap"), ("numpy", "fromfile"), ("joblib", "load"), ("pickle", "loads"), ("functools", "partial"),
-    ("operator", "methodcaller"), ("ctypes", "CDLL"), ("labelfold", "compare"), ("labelfold.app._cli", "main"),
+    ("operator", "methodcaller"), ("ctypes", "CDLL"), ("labelfold", "compare"),
+    ("labelfold.app.commands._cli", "main"),
     ("labelfold.saved", "import_module"), ("labelfold", "LDA"), ("sklearn.svm", "SVC"), ("builtins", "dict"),
     ("sklearn.pipeline", "Pipeline"), ("numpy", "ndarray"), ("labelfold.saved", "Tuned"), ("builtins", "object"),
 ]  # fmt: skip

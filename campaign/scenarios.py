@@ -181,7 +181,7 @@ def warm() -> None:
     """Import everything that the commands need, and shorten the demo."""
     import labelfold.app.commands._compare as commands
     import labelfold.app.io._shipped as shipped
-    from labelfold.app._cli import main
+    from labelfold.app.commands._cli import main
 
     # the default is one lock for all forked children, which a killed child would never release
     tqdm.set_lock(threading.RLock())

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from labelfold.app._cli import main as labelfold
+from labelfold.app.commands._cli import main as labelfold
 
 TYPES = ["CD4 T", "CD8 T", "NK", "B", "plasma", "CD14 mono", "CD16 mono", "DC"]
 LINEAGE = np.array([0, 0, 0, 1, 1, 2, 2, 2])

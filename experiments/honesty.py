@@ -28,7 +28,7 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
 from common import Report, Results, load, one_thread, parameter, result_folder, rng_of, seconds, words
-from labelfold.app._cli import main as labelfold
+from labelfold.app.commands._cli import main as labelfold
 from labelfold.app.io import load_model
 
 _EXPECTED = re.compile(r"xpect ([\d.]+)% ([\w ]+) on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")

@@ -18,8 +18,8 @@ from pathlib import Path
 import pandas as pd  # noqa: F401 - as every command does
 import pyarrow.csv  # noqa: F401
 
-from labelfold.app._cli import main
 from labelfold.app.commands import _model  # noqa: F401
+from labelfold.app.commands._cli import main
 
 COLUMNS = 40
 FIT = "fit t.csv -t kind -m lda --ridge 1 -o m.skops"

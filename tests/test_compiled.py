@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 CODE = """
-import labelfold._compiled as own
+import labelfold.utils._compiled as own
 
 def twice(x):
     return 2 * x

@@ -21,7 +21,7 @@ from labelfold import (
     LabelFold,
     LapRLS,
 )
-from labelfold._decisions import Decisions
+from labelfold.base._decisions import Decisions
 
 MODELS = [
     LDA(),

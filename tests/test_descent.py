@@ -2,7 +2,7 @@
 
 import pytest
 
-from labelfold._descent import descend, repeated
+from labelfold.base._descent import descend, repeated
 
 
 def given(values, careful=()):

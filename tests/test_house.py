@@ -18,22 +18,26 @@ import labelfold
 HOUSE = Path(labelfold.__file__).parent
 FILES = sorted(HOUSE.rglob("*.py"))
 
-# From the bottom up. A package or module imports only itself and what stands on lines above its own.
+# From the bottom up. A room is a package, or a module beside the packages. It imports itself and rooms on lines above.
 LAYERS = [
-    {"_compiled", "_sklearn", "_warn"},
-    {"rows", "labels", "_progress"},
-    {"_base", "_descent"},
-    {"_linear_reducer"},
+    {"utils"},
+    {"rows", "labels"},
+    {"base"},
     {"numerics"},
     {"features"},
-    {"_decisions", "_layout", "model_selection"},
-    {"discriminant", "factorization"},
-    {"subspace", "semi_supervised"},
+    {"model_selection"},
+    {"discriminant", "factorization", "subspace", "semi_supervised"},
     {"tables"},
     {"saved"},
-    {"app"},
+    {"app/io"},
+    {"app/registry"},
+    {"app/compare"},
+    {"app/report"},
+    {"app/label"},
+    {"app/commands"},
     {"__main__"},
 ]
+ROOMS = {found for layer in LAYERS for found in layer}
 # A module whose very path is public: model files name classes by it.
 PUBLIC = {"saved.py"}
 FAMILIES = ["discriminant", "factorization", "subspace", "semi_supervised", "tables"]
@@ -69,8 +73,15 @@ def name(path: Path) -> str:
 
 
 def room(path: Path) -> str:
-    """Return the package or module right under ``labelfold`` that a file belongs to."""
-    return path.relative_to(HOUSE).parts[0].removesuffix(".py")
+    """Return the room that a file belongs to: a package, a package of the app, or a module beside them."""
+    parts = path.relative_to(HOUSE).with_suffix("").parts
+    return "/".join(parts[:2]) if parts[0] == "app" else parts[0]
+
+
+def room_of(module: str, what: str) -> str:
+    """Return the room of an imported module; "" for the top level."""
+    parts = [*module.split(".")[1:], what]
+    return next((found for found in ("/".join(parts[:2]), parts[0]) if found in ROOMS), "")
 
 
 def tree(path: Path) -> ast.Module:
@@ -121,23 +132,52 @@ def test_imports_run_one_way():
     height = {found: i for i, layer in enumerate(LAYERS) for found in layer}
     upwards = []
     for path in FILES:
+        here = room(path)
         if path == HOUSE / "__init__.py":  # it imports nothing until a name is used
             continue
         for module, what in imports(path):
             if module.split(".")[0] != "labelfold":
                 continue
-            parts = module.split(".")[1:] or ([what] if what in height else [])
-            below = height[parts[0]] < height[room(path)] if parts else room(path) in ("saved", "app")
-            if not below and parts[:1] != [room(path)]:
-                upwards.append(f"{name(path)} imports {module}")
+            there = room_of(module, what)
+            below = height[there] < height[here] if there else here.startswith(("saved", "app"))
+            if not below and there != here:
+                upwards.append(f"{name(path)} imports {what} from {module}")
     assert upwards == []
+
+
+def test_other_rooms_are_entered_through_their_doors():
+    around = []
+    for path in FILES:
+        for module, what in imports(path):
+            there = room_of(module, what)
+            if module.split(".")[0] != "labelfold" or not there or there == room(path):
+                continue
+            if module != "labelfold." + there.replace("/", ".") or what.startswith("_"):
+                around.append(f"{name(path)} imports {what} from {module}")
+    assert around == []
+
+
+def test_a_door_names_what_other_rooms_use():
+    """What a door exports is used elsewhere, or is public; and every name is there."""
+    used = {(room_of(module, what), what) for path in FILES for module, what in imports(path)}
+    used |= {
+        (room_of(place.partition(":")[0], ""), place.partition(":")[2])
+        for place in labelfold._PUBLIC.values()
+    }
+    public = {("model_selection", what) for what in import_module("labelfold.model_selection").__all__}
+    idle = []
+    for found in sorted(ROOMS - {"saved", "__main__"}):
+        door = import_module("labelfold." + found.replace("/", "."))
+        idle += [f"{found}: {what}" for what in door.__dir__() if (found, what) not in used | public]
+        assert [what for what in door.__dir__() if not hasattr(door, what)] == []
+    assert idle == []
 
 
 def test_the_library_imports_none_of_the_apps_packages():
     found = [
         f"{name(path)} imports {module}"
         for path in FILES
-        if room(path) != "app"
+        if not room(path).startswith("app")
         for module, _ in imports(path)
         if module.split(".")[0] in APP_ONLY - ALSO.get(room(path), set())
     ]
@@ -152,7 +192,7 @@ sys.modules["pandas"] = None  # whoever imports it fails
 import numpy as np
 from scipy.sparse import csr_array
 import labelfold
-import labelfold.numerics.svm._linear
+from labelfold.numerics import linear_svm
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 
@@ -210,7 +250,7 @@ def test_private_names_of_scikit_learn_are_in_one_file():
         if module.split(".")[0] == "sklearn"
         and any(part.startswith("_") and not part.startswith("__") for part in [*module.split("."), what])
     }
-    assert found == {"_sklearn.py"}
+    assert found == {"utils/_sklearn.py"}
 
 
 def asks_for_a_container(node: ast.AST) -> bool:

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from labelfold import LDA, LabelFold, layout
-from labelfold._layout import aligned
+from labelfold.features._layout import aligned
 
 pytest.importorskip("openTSNE", reason="openTSNE is not installed")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import labelfold
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.io import read_table
 from peak_commands import CASES
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
-from scipy.sparse.linalg import LinearOperator, eigsh
-from scipy.sparse.linalg import lsqr as scipy_lsqr
+from scipy.sparse.linalg import LinearOperator, eigsh, lsqr as scipy_lsqr
 
 
 def targets(technique: str, y: np.ndarray) -> np.ndarray:

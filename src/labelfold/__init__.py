@@ -7,13 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelfold._layout import layout
     from labelfold.app.compare import compare
-    from labelfold.app.io import load_model as load
-    from labelfold.app.io import save_model as save
-    from labelfold.app.label._notebook import label
+    from labelfold.app.io import load_model as load, save_model as save
+    from labelfold.app.label import label
     from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
     from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
+    from labelfold.features import layout
     from labelfold.rows import as_rows
     from labelfold.semi_supervised import TSVM, LabelFold, LapRLS
     from labelfold.subspace import PCALS, KernelPCALS
@@ -51,8 +50,8 @@ _PUBLIC = _ESTIMATORS | {
     "UnseenValuesWarning": "labelfold.tables:UnseenValuesWarning",
     "as_rows": "labelfold.rows:as_rows",
     "compare": "labelfold.app.compare:compare",
-    "label": "labelfold.app.label._notebook:label",
-    "layout": "labelfold._layout:layout",
+    "label": "labelfold.app.label:label",
+    "layout": "labelfold.features:layout",
     "load": "labelfold.app.io:load_model",
     "save": "labelfold.app.io:save_model",
 }

@@ -1,6 +1,6 @@
 """``python -m labelfold`` runs the ``labelfold`` command."""
 
-from labelfold.app._cli import main
+from labelfold.app.commands import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -53,7 +53,7 @@ _PLACES = {
     "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
     "Terms": "labelfold.tables._steps:Terms",
     "TfIdf": "labelfold.features._forms:TfIdf",
-    "TreeNodes": "labelfold.numerics._tree_nodes:TreeNodes",
+    "TreeNodes": "labelfold.semi_supervised._tree_nodes:TreeNodes",
     "Trees": "labelfold.app.registry._trees:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
     "UnitRows": "labelfold.features._forms:UnitRows",

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file, load_wine
 
-import labelfold.app._cli
+import labelfold.app.commands._cli
 from labelfold import Recipe
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.io import load_model, read_table
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
@@ -642,9 +642,9 @@ def test_warnings_are_notes(wine, capsys):
 
 
 def test_the_missing_extra_is_named(capsys, monkeypatch):
-    whole = labelfold.app._cli.find_spec
+    whole = labelfold.app.commands._cli.find_spec
     monkeypatch.setattr(
-        labelfold.app._cli, "find_spec", lambda name: None if name == "skops" else whole(name)
+        labelfold.app.commands._cli, "find_spec", lambda name: None if name == "skops" else whole(name)
     )
     refuse(capsys, "methods", "needs skops: pip install 'labelfold[app]'")
 
@@ -652,7 +652,7 @@ def test_the_missing_extra_is_named(capsys, monkeypatch):
 def test_the_installed_command():
     """The real thing once, as a process: exit status, streams, and heavy imports left for later."""
     code = (
-        "import sys; from labelfold.app._cli import main; main(['--help']); print('modules', *sys.modules);"
+        "import sys; from labelfold.app.commands._cli import main; main(['--help']); print('modules', *sys.modules);"
         "sys.exit(main(['fit', 'nil.csv', '-t', 'y', '-o', 'm']))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from labelfold import LabelFold, compare, load
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
 from labelfold.app.compare._expect import by_leave_one_out, if_grouped
 from labelfold.app.compare._splits import fold_splits

@@ -840,7 +840,7 @@ def test_hostile_parquet_metadata(tmp_path):
 
 
 def test_wrong_types_in_a_models_note_are_not_told(tmp_path, capsys):
-    from labelfold.app._cli import main
+    from labelfold.app.commands._cli import main
 
     model, _ = fitted_lda(["a", "b", "c"])
     wrong = {"classes": {"a": 1}, "counts": "many", "target": 3, "top_features": [[["x"]]], "n_rows": "1e9"}

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelfold import LabelFold, Recipe, compare, load
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")

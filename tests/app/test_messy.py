@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from typer.main import get_command
 
 from labelfold import Recipe, compare, load
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.commands._model import app
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")

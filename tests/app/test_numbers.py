@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.compare import compare
 from labelfold.app.compare._data import read_data
 from labelfold.app.compare._plan import make_plan

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.compare._clock import Clock
 from labelfold.app.io import read_table
 

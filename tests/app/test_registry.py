@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
-from labelfold.app._explain import predict_with_confidence
+from labelfold.app.compare._explain import predict_with_confidence
 from labelfold.app.registry._baselines import BASELINES
 from labelfold.app.registry._glosses import USES
 from labelfold.app.registry._methods import METHODS, available_methods, get_method

@@ -10,12 +10,12 @@ import zipfile
 import numpy as np
 import pytest
 
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.compare._lock import FolderLock
 from labelfold.app.io import FileProblem, _finished, _writing
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
-MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
+MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"
 COMPARE = "compare iris.csv -t species --id row -m lda -r 1 --save -o r"
 
 
@@ -110,9 +110,9 @@ def test_ctrl_c_while_the_command_starts_is_a_sentence(when):
         "    def find_spec(self, name, path=None, target=None):\n"
         f"        if name == {when!r}:\n"
         "            signal.raise_signal(signal.SIGINT)\n"
-        "import labelfold.app._cli\n"
+        "import labelfold.app.commands._cli\n"
         f"sys.meta_path.insert(0, Stop()); sys.modules.pop({when!r}, None)\n"
-        "sys.exit(labelfold.app._cli.main())"
+        "sys.exit(labelfold.app.commands._cli.main())"
     )
     done = subprocess.run([sys.executable, "-c", stop, "methods"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "labelfold: Stopped.\n")
@@ -132,7 +132,7 @@ def test_ctrl_c_in_a_callback_that_swallows_it_still_stops():
     code = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import labelfold.app._cli as cli, labelfold.app.commands._model as commands\n"
+        "import labelfold.app.commands._cli as cli, labelfold.app.commands._model as commands\n"
         "class Quiet:\n"
         "    def __del__(self):\n"
         "        signal.raise_signal(signal.SIGINT)\n"

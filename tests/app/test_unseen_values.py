@@ -11,7 +11,7 @@ import pytest
 
 import labelfold.app.io._frames as frames
 from labelfold import UnseenValuesWarning, load
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 
 # what is said of honest new rows: people whose names the model has not seen
 USUAL = "Note: 91 of 400 cells of 'name' hold a value the model never saw: 'p6', 'p29', 'p93', 'p34'.\n"

@@ -19,14 +19,13 @@ from sklearn.svm import LinearSVC
 from labelfold.factorization import _drsvm_solver as drsvm_solver
 from labelfold.factorization._drsvm import DRSVM
 from labelfold.factorization._drsvm_solver import objective
+from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.factorization._inputs import loss_weights
 from labelfold.labels import read_labels
 from labelfold.numerics._factor_starts import nndsvd_start, svd_start
-from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.numerics.svm._linear import linear_svms
 from labelfold.rows import Centered, as_rows
-from reference.drsvm import column_by_column
-from reference.drsvm import objective as naive_objective
+from reference.drsvm import column_by_column, objective as naive_objective
 
 LOSSES = ["squared_hinge", "hinge"]
 TASKS = ["binary", "multiclass", "multilabel"]

@@ -15,9 +15,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.factorization import _coupled_classifiers as coupled
-from labelfold.factorization import _offset_model as offsets
-from labelfold.factorization import _offset_solver as offset_solver
+from labelfold.factorization import (
+    _coupled_classifiers as coupled,
+    _offset_model as offsets,
+    _offset_solver as offset_solver,
+)
 from labelfold.rows import as_rows
 
 pytestmark = [

@@ -14,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import reference.squared_nmf as naive
-from labelfold.factorization import _cnmf as cnmf
-from labelfold.factorization import _ssnmf as ssnmf
+from labelfold.factorization import _cnmf as cnmf, _ssnmf as ssnmf
 from labelfold.factorization._cnmf import CNMF
 from labelfold.factorization._squared_nmf import ROUNDS
 from labelfold.factorization._ssnmf import SSNMF
@@ -405,7 +404,7 @@ def test_an_interrupt_ends_the_fit_or_keeps_what_there_is(make, monkeypatch, ctr
         if iteration == 4:
             ctrl_c()
 
-    monkeypatch.setattr("labelfold._descent.Progress.__call__", interrupt)
+    monkeypatch.setattr("labelfold.base._descent.Progress.__call__", interrupt)
     with pytest.raises(KeyboardInterrupt):
         make(3, tol=0).fit(X, y)
     with pytest.warns(

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import sparse
 from sklearn.datasets import load_iris
 from sklearn.exceptions import DataConversionWarning

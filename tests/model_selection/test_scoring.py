@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
 from sklearn.metrics import balanced_accuracy_score, f1_score, get_scorer

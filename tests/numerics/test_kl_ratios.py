@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from labelfold.numerics.kl import _ratio_loops as loops
-from labelfold.numerics.kl import _ratios as ratios
-from labelfold.numerics.kl._place import kl_place, least_squares_fit
-from labelfold.numerics.kl._ratios import kl_rows, kl_sums
+from labelfold.factorization.kl import _ratio_loops as loops, _ratios as ratios
+from labelfold.factorization.kl._place import kl_place, least_squares_fit
+from labelfold.factorization.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._memory import CSRRows
 

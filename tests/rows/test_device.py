@@ -276,13 +276,15 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
         pytest.skip("needs a GPU")
     import array_api_compat.torch as xp
 
+    from labelfold.factorization._nonnegative import hals, nonnegative_rows
     from labelfold.factorization._squared_nmf import multiplied_places
     from labelfold.factorization._ssnmf import _place as ssnmf_place
-    from labelfold.numerics._nonnegative import hals, nonnegative_rows
-    from labelfold.numerics.kl import _factors as factors
-    from labelfold.numerics.kl import _place as place
-    from labelfold.numerics.kl import _ratios as ratios
-    from labelfold.numerics.kl import _triton_loops as loops
+    from labelfold.factorization.kl import (
+        _factors as factors,
+        _place as place,
+        _ratios as ratios,
+        _triton_loops as loops,
+    )
     from labelfold.rows.loops import _triton_loops as products
 
     n, d, k = shape

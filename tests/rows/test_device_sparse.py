@@ -10,9 +10,9 @@ import labelfold.rows.adapters._device as device_rows
 import labelfold.rows.adapters._device_sparse as device_sparse
 from containers import CONTAINERS
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
-from labelfold.numerics.kl._factors import divergence
-from labelfold.numerics.kl._place import kl_place, least_squares_fit
-from labelfold.numerics.kl._ratios import kl_rows, kl_sums
+from labelfold.factorization.kl._factors import divergence
+from labelfold.factorization.kl._place import kl_place, least_squares_fit
+from labelfold.factorization.kl._ratios import kl_rows, kl_sums
 from labelfold.rows import Centered, Weighted, as_rows
 
 torch = pytest.importorskip("torch")
@@ -234,7 +234,7 @@ def divergences(X, H, V):
 def swept(X, V, v, tol, sweeps):
     """Return the places of rows after at most so many sweeps, and the number of sweeps of each."""
     there = on_gpu(X)
-    from labelfold.numerics.kl._triton_place import placed_rows
+    from labelfold.factorization.kl._triton_place import placed_rows
     from labelfold.rows.loops._triton_sparse import Entries
 
     held = Entries(there.values(), there.col_indices(), there.crow_indices())

@@ -13,8 +13,7 @@ from scipy import sparse
 
 from containers import params
 from labelfold import LDA
-from labelfold.rows import Weighted, as_rows
-from labelfold.rows import _threads as threads
+from labelfold.rows import Weighted, _threads as threads, as_rows
 from labelfold.rows.adapters._local import all_finite
 
 X = np.arange(40.0).reshape(10, 4) + 1

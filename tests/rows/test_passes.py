@@ -16,8 +16,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from containers import params
-from labelfold.rows import Centered, Featurized, Weighted, as_rows
-from labelfold.rows import _threads as threads
+from labelfold.rows import Centered, Featurized, Weighted, _threads as threads, as_rows
 from labelfold.rows.adapters._stream import FileRows
 
 

@@ -9,9 +9,8 @@ from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
-from labelfold.numerics.kl import _ratio_loops as ratio_loops
-from labelfold.rows.loops import _sparse_products as sparse_products
-from labelfold.rows.loops import _vectors as vectors
+from labelfold.factorization.kl import _ratio_loops as ratio_loops
+from labelfold.rows.loops import _sparse_products as sparse_products, _vectors as vectors
 
 
 def results(X, H, V):

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelfold import Recipe
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 
 WORDS = ["red", "Größe", "東京", "a,b", 'say "no"', ";", "|", "tab\there", "new\nline", "?", "none", "-", "5"]
 DAYS = ["%d.%m.%Y", "%Y-%m-%dT%H:%M:%S+0200", "%m/%d/%Y %I:%M %p", "%d %b %Y", "%Y%m%d"]

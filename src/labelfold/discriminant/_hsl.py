@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._sklearn import StrOptions
 from labelfold.discriminant._regression_head import RegressionHead
 from labelfold.discriminant._two_stage import TwoStage
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES
+from labelfold.utils import StrOptions
 
 
 class HSL(RegressionHead, TwoStage):

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.special import log_expit, log_softmax
 
-from labelfold._decisions import Decisions
+from labelfold.base import Decisions
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.discriminant._two_stage import TwoStage
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 
 # Lower bound of the within-class scatter, which is only round-off if classes are separated perfectly; in units of the

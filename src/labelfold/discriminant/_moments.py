@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from labelfold.numerics.least_squares._gram import EPS, Factor, Gram, rounding
-from labelfold.numerics.least_squares._pose import GramProblem, triangle
-from labelfold.rows import Centered, Rows
-from labelfold.rows._block_sums import triangle_of
+from labelfold.numerics import EPS, Factor, Gram, GramProblem, rounding, triangle
+from labelfold.rows import Centered, Rows, triangle_of
 
 
 class Moments:

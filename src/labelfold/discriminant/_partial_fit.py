@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 
-from labelfold._base import RowsEstimator
+from labelfold.base import RowsEstimator
 from labelfold.discriminant._moments import Moments, distinct_rows, from_key
 from labelfold.discriminant._second_stage import (
     Directions,

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from labelfold._base import RowsEstimator
-from labelfold._decisions import Decisions, indicator_scores
+from labelfold.base import Decisions, RowsEstimator, indicator_scores
 from labelfold.discriminant._second_stage import Directions, Seen
 from labelfold.rows import Rows
 

@@ -11,15 +11,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold._base import RowsEstimator, labelled_rows
-from labelfold._decisions import measure_of
+from labelfold.base import RowsEstimator, labelled_rows, measure_of
 from labelfold.discriminant._second_stage import Directions
-from labelfold.features._kernel_map import kernel_map
+from labelfold.features import kernel_map
 from labelfold.labels import Labels
-from labelfold.model_selection._choosing import best_candidate, fold_scores
-from labelfold.model_selection._folds import SemiSupervisedKFold
-from labelfold.numerics._ranges import nonnegative_numbers
-from labelfold.numerics._scale import row_spread
+from labelfold.model_selection import SemiSupervisedKFold, best_candidate, fold_scores
+from labelfold.numerics import nonnegative_numbers, row_spread
 from labelfold.rows import Rows
 
 N_FOLDS = 5

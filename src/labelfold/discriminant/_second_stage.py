@@ -22,12 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from labelfold._warn import warn_user
-from labelfold.numerics.least_squares._gram import EPS, Factor
-from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES, read_factor
-from labelfold.numerics.least_squares._problem import LeastSquares
+from labelfold.numerics import EPS, MAX_GRAM_BYTES, Factor, KernelProblem, LeastSquares, read_factor
 from labelfold.rows import Block, Rows
+from labelfold.utils import warn_user
 
 # Eigenvalues whose relative difference is below this are treated as equal.
 _EQUAL = 1e-9

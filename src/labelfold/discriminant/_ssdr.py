@@ -9,16 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import ITERATIONS, fitting
-from labelfold._linear_reducer import LinearReducer
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval
-from labelfold._warn import warn_user
+from labelfold.base import ITERATIONS, LinearReducer, fitting
 from labelfold.discriminant._pair_constraints import Links, label_links, pair_links
-from labelfold.numerics._eigen import ROUND_OFF, Eigen, largest_eigenvectors, signed
-from labelfold.numerics._factor_starts import RandomRows
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, Eigen, RandomRows, largest_eigenvectors, signed
 from labelfold.rows import Block, Centered, Rows
+from labelfold.utils import Interval, Progress, warn_user
 
 # Most columns for which a d x d matrix is faster than iterations. It is also used if nearly all directions are
 # requested.

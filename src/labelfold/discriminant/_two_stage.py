@@ -10,10 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import ITERATIONS, KernelForm, fitting, labelled_rows, spread
-from labelfold._linear_reducer import LinearReducer, Scores
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import ITERATIONS, KernelForm, LinearReducer, Scores, fitting, labelled_rows, spread
 from labelfold.discriminant._partial_fit import Streaming
 from labelfold.discriminant._ridge_path import RidgePath
 from labelfold.discriminant._second_stage import (
@@ -25,13 +22,11 @@ from labelfold.discriminant._second_stage import (
     keep_components,
     second_stage,
 )
-from labelfold.features._kernel_map import KernelMap, kernel_map
+from labelfold.features import KernelMap, kernel_map
 from labelfold.labels import Labels
-from labelfold.numerics.least_squares._gram import rounding
-from labelfold.numerics.least_squares._kernel_problem import KernelProblem
-from labelfold.numerics.least_squares._pose import RowTargets, pose
-from labelfold.numerics.least_squares._problem import LeastSquaresProblem
+from labelfold.numerics import KernelProblem, LeastSquaresProblem, RowTargets, pose, rounding
 from labelfold.rows import Block, Centered, Featurized, Rows
+from labelfold.utils import Interval, Progress, StrOptions
 
 
 class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):

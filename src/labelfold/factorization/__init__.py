@@ -1,11 +1,5 @@
 """Factorisations of the data, X = H B', in which labels influence the factors."""
 
-from labelfold.factorization._cnmf import CNMF
-from labelfold.factorization._drsvm import DRSVM
-from labelfold.factorization._klnmf import KLNMF
-from labelfold.factorization._lsdr import LSDR
-from labelfold.factorization._nmf_alpha import NMFAlpha
-from labelfold.factorization._nsdr import NSDR
-from labelfold.factorization._ssnmf import SSNMF
+import lazy_loader as lazy
 
-__all__ = ["CNMF", "DRSVM", "KLNMF", "LSDR", "NSDR", "SSNMF", "NMFAlpha"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

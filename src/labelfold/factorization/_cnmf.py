@@ -6,8 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from labelfold._base import fitting
-from labelfold._descent import repeated
+from labelfold.base import fitting, repeated
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,

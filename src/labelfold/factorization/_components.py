@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import Reducer
-from labelfold._descent import Iterative
-from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import Iterative, Reducer
 from labelfold.rows import Rows, as_rows
+from labelfold.utils import Interval, StrOptions
 
 
 class Factorisation(Iterative, Reducer):

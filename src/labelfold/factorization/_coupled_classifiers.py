@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics.svm._kernel import KernelSVM, solve_machines, unsettled
+from labelfold.numerics import KernelSVM, solve_machines, unsettled
 
 # Newton's method for linear classifiers: relative tolerance on the loss, and most steps.
 _NEWTON_TOL = 1e-14

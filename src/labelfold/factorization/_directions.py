@@ -12,7 +12,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from labelfold.labels import Labels
-from labelfold.numerics.svm._linear import linear_svm, linear_svms, perceptron
+from labelfold.numerics import linear_svm, linear_svms, perceptron
 
 # Tolerances: the relative duality gap of SVMs, and the gradient of logistic regression.
 _TOL, _LOGISTIC_TOL = 1e-6, 1e-8

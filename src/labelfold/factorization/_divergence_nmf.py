@@ -9,12 +9,11 @@ import numpy as np
 
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._joint_directions import Machines, joint_iterates
-from labelfold.numerics._ranges import count_negative, refuse_negative
-from labelfold.numerics.kl._factors import Guide, iterates
-from labelfold.numerics.kl._place import kl_place, least_squares_fit
-from labelfold.numerics.kl._starts import Margins, divergence_start, margins
-from labelfold.rows import Block, Rows
-from labelfold.rows import _threads as threads
+from labelfold.factorization.kl._factors import Guide, iterates
+from labelfold.factorization.kl._place import kl_place, least_squares_fit
+from labelfold.factorization.kl._starts import Margins, divergence_start, margins
+from labelfold.numerics import count_negative, refuse_negative
+from labelfold.rows import Block, Rows, single_blas
 
 # Tolerance for new rows: the divergence is within this share of the row's sum of its minimum. And the most updates.
 _PLACE_TOL, _PLACE_ROUNDS = 1e-5, 3000
@@ -68,7 +67,7 @@ class DivergenceNMF(NonnegativeParts):
         Iterations start from ``start``, factors that are stored with the rows, or from ``init``.
         """
         if start is None:
-            with threads.single_blas():
+            with single_blas():
                 start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
         if guide is None or machines is None:
             steps = iterates(rows, start, guide, max_iter=self.max_iter)

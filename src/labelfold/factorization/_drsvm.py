@@ -9,17 +9,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._base import fitting
-from labelfold._decisions import Decisions
-from labelfold._sklearn import StrOptions
-from labelfold._warn import warn_user
+from labelfold.base import Decisions, fitting
 from labelfold.factorization._components import Parts
 from labelfold.factorization._drsvm_solver import DRSVMProblem, Model, embed, iterates, projection
 from labelfold.factorization._inputs import check_matrix, loss_weights
+from labelfold.factorization._nonnegative import nonnegative_rows
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
-from labelfold.numerics._factor_starts import factor_start
-from labelfold.numerics._nonnegative import nonnegative_rows
+from labelfold.numerics import factor_start
 from labelfold.rows import Block, Centered, Rows
+from labelfold.utils import StrOptions, warn_user
 
 # If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
 _SHRUNK_AWAY = 1e-3

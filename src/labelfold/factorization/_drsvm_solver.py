@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._descent import Iterates
+from labelfold.base import Iterates
 from labelfold.factorization._factor_sums import factor_sums, squared_misfit
-from labelfold.numerics._factor_starts import Start
-from labelfold.numerics._nonnegative import hals
-from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
-from labelfold.numerics.svm._linear import linear_svms
+from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
+from labelfold.factorization._nonnegative import hals
+from labelfold.numerics import Start, linear_svms
 from labelfold.rows import Block, Rows, as_rows
 
 # Rounds of HALS in an iteration: they cost little beside the pass, and a few of them save many passes.

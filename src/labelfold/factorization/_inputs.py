@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.labels import Labels
-from labelfold.numerics._ranges import check_norm, count_negative, refuse_negative
+from labelfold.numerics import check_norm, count_negative, refuse_negative
 from labelfold.rows import Block, Rows
 
 

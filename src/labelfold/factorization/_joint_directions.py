@@ -19,9 +19,9 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
-from labelfold._descent import Iterates, repeated
+from labelfold.base import Iterates, repeated
 from labelfold.factorization._directions import Machine, gathered
-from labelfold.numerics.kl._factors import Guide, divergence_factors, sum_of_divergences
+from labelfold.factorization.kl._factors import Guide, divergence_factors, sum_of_divergences
 from labelfold.rows import Rows, as_rows
 
 # Number of passes over X between two updates of the SVMs, and number of iterations of such an update.

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from labelfold._base import fitting
+from labelfold.base import fitting
 from labelfold.factorization._divergence_nmf import DivergenceNMF
-from labelfold.numerics.kl._factors import divergence
+from labelfold.factorization.kl._factors import divergence
 
 
 class KLNMF(DivergenceNMF):

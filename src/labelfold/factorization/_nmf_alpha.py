@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from labelfold._base import fitting, refuse_without_kernel
-from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import fitting, refuse_without_kernel
 from labelfold.factorization._directions import dual_directions, machines
 from labelfold.factorization._joint_directions import Machines, sums
 from labelfold.factorization._supervision_path import SupervisionPath
 from labelfold.factorization._weights import WEIGHT, chosen
-from labelfold.features._kernel_map import default_gamma, kernel_columns
+from labelfold.factorization.kl._factors import Guide, divergence
+from labelfold.factorization.kl._starts import Margins
+from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
-from labelfold.numerics.kl._factors import Guide, divergence
-from labelfold.numerics.kl._starts import Margins
 from labelfold.rows import Rows, as_rows, stored_values
+from labelfold.utils import Interval, StrOptions
 
 # Default number of landmarks of the kernel form, and its gamma as a multiple of one over twice the mean squared
 # distance between rows. Parts consist of rows that are near each other, and a wider kernel is nearly constant.
@@ -149,7 +149,7 @@ class NMFAlpha(SupervisionPath):
 
     Cost: one pass over X in each iteration, O(k nnz), and one over S'X, which is sparse if X is; O(nnz + k (n + d))
     memory. The labelled rows are read into memory once, to train the SVMs. Updates are the paper's eqs. 15 and 16,
-    with extrapolation: see `labelfold.numerics.kl._factors`.
+    with extrapolation: see `labelfold.factorization.kl._factors`.
 
     Memory: as for `KLNMF`, but with at most five arrays of the size of V and seven of the size of H, and with S'X,
     which has at most 2p rows with at most d non-zeros each.

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._sklearn import Interval, StrOptions
 from labelfold.factorization._coupled_classifiers import KernelMachine, kernel_matrix
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
 from labelfold.factorization._weights import WEIGHT, chosen
+from labelfold.utils import Interval, StrOptions
 
 # Tolerance of the SVMs: the relative duality gap.
 _SVM_TOL = 1e-8

@@ -11,10 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import fitting
-from labelfold._decisions import Decisions
-from labelfold._sklearn import Interval, StrOptions
-from labelfold._warn import warn_user
+from labelfold.base import Decisions, fitting
 from labelfold.factorization._components import Factorisation
 from labelfold.factorization._coupled_classifiers import Machine
 from labelfold.factorization._inputs import check_matrix
@@ -22,6 +19,7 @@ from labelfold.factorization._offset_model import fold, hold, start_bases, start
 from labelfold.factorization._offset_solver import OffsetPoint, OffsetProblem, best_start, iterates
 from labelfold.factorization._weights import WEIGHT, chosen, component_scale
 from labelfold.rows import Centered, Rows, as_rows
+from labelfold.utils import Interval, StrOptions, warn_user
 
 # If the squared norm of the components is smaller than this, relative to lambda U / b, every new row is at the
 # origin.

@@ -21,9 +21,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import linalg
 
-from labelfold.numerics._factor_starts import svd_start
-from labelfold.rows import Block, Centered, Rows, as_rows, center_parts
-from labelfold.rows.adapters._memory import dense_block_rows
+from labelfold.numerics import svd_start
+from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
 
 # Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.
 _MUCH, _LITTLE = 4.0, 1_000_000

@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from labelfold._descent import Iterates
+from labelfold.base import Iterates
 from labelfold.factorization._coupled_classifiers import Machine
+from labelfold.factorization._lbfgs import lbfgs
 from labelfold.factorization._offset_model import Fold, Held, Swept, fold
-from labelfold.numerics._lbfgs import lbfgs
-from labelfold.rows import _threads as threads
+from labelfold.rows import single_blas
 
 # Number of pairs of steps and gradients that L-BFGS stores.
 _MEMORY = 10
@@ -158,7 +158,7 @@ class Slopes(NamedTuple):
 
 def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
     """Return the best of the points with these bases and no displacement of labelled rows."""
-    with threads.single_blas():
+    with single_blas():
         none = np.zeros((problem.data.n_labelled, len(bases[0]) + 1))
         points = [problem.evaluate(V, np.zeros(V.shape[1]), none) for V in bases]
         return min(points, key=lambda point: point.value)

@@ -11,12 +11,10 @@ from array_api_compat import array_namespace
 
 from labelfold.factorization._components import NonnegativeParts
 from labelfold.factorization._inputs import check_matrix
+from labelfold.factorization._nonnegative import nonnegative_rows
 from labelfold.labels import Labels
-from labelfold.numerics._factor_starts import Start, factor_start
-from labelfold.numerics._nonnegative import nonnegative_rows
-from labelfold.numerics._ranges import refuse_negative
-from labelfold.rows import Block, Rows
-from labelfold.rows.loops import tiled
+from labelfold.numerics import Start, factor_start, refuse_negative
+from labelfold.rows import Block, Rows, tiled
 
 # Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
@@ -73,7 +71,7 @@ def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: An
     """
     k = H.shape[1]
     if tiled(H, numerator, Q) and k <= _TILED:
-        from labelfold.numerics import _triton_loops as loops
+        from labelfold.factorization import _triton_loops as loops
 
         weight, further = (None, None) if A is None else (weights[:, 0], A @ A.T)
         return loops.multiplied_rows(H, numerator, Q, weight, further, ROUNDS, _FLOOR[4])
@@ -95,7 +93,7 @@ def labelled_places(
     """Return places H (m, k) after updates that also fit the labels T by A (k, c); and H'H, H_l'H_l, H_l'Y."""
     P = X @ V
     if T.ndim == 1 and tiled(H, P, VtV, T, A) and max(A.shape) <= _TILED:
-        from labelfold.numerics import _triton_loops as loops
+        from labelfold.factorization import _triton_loops as loops
 
         return loops.labelled_rows(H, P, VtV, T, A, lam, ROUNDS, _FLOOR[4])
     Y, labelled = indicator(T, codes)

@@ -7,10 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from labelfold._base import fitting
-from labelfold._decisions import Decisions, indicator_scores
-from labelfold._descent import repeated
-from labelfold._sklearn import Interval, StrOptions
+from labelfold.base import Decisions, fitting, indicator_scores, repeated
 from labelfold.factorization._factor_sums import squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
@@ -23,6 +20,7 @@ from labelfold.factorization._squared_nmf import (
 from labelfold.factorization._weights import chosen
 from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
+from labelfold.utils import Interval, StrOptions
 
 # With "auto" the term of the labels starts at this multiple of the term of the rows.
 _SUPERVISION = 0.3

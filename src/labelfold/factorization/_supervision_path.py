@@ -9,7 +9,7 @@ from typing import Any, Self
 from sklearn.base import clone
 
 from labelfold.factorization._divergence_nmf import DivergenceNMF
-from labelfold.numerics._ranges import nonnegative_numbers
+from labelfold.numerics import nonnegative_numbers
 
 
 class SupervisionPath(DivergenceNMF):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold._sklearn import Interval, StrOptions
+from labelfold.utils import Interval, StrOptions
 
 # A weight: positive, or chosen from the data.
 WEIGHT = [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]

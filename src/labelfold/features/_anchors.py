@@ -24,10 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import row_norms
 
-from labelfold.rows import Block, Featurized, Rows
-from labelfold.rows._host import host, less_median, short_indices
-from labelfold.rows._sums import ArrayTerm
-from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows import ArrayTerm, Block, Featurized, Rows, host, less_median, short_indices, to_host
 
 # k-means is fitted on at most this many rows for each anchor.
 ROWS_AN_ANCHOR = 40

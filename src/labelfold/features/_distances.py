@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from labelfold.rows._host import short_indices
+from labelfold.rows import short_indices
 
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:

@@ -11,10 +11,8 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsTransformer, fitting
-from labelfold.rows import Block, Centered, Rows
-from labelfold.rows._host import dense, formed, host, largest_one
-from labelfold.rows._wrappers import RowsWrapper
+from labelfold.base import RowsTransformer, fitting
+from labelfold.rows import Block, Centered, Rows, RowsWrapper, dense, formed, host, largest_one
 
 # Quantiles and counts are estimated from at most this many random rows.
 SAMPLE_ROWS = 10_000

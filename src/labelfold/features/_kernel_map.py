@@ -13,13 +13,10 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils import check_random_state
 
-from labelfold._warn import warn_user
 from labelfold.features._distances import distances
-from labelfold.numerics._ranges import count_negative, refuse_negative
-from labelfold.numerics._scale import row_spread
-from labelfold.rows import Rows
-from labelfold.rows import _threads as threads
-from labelfold.rows._host import dense_if_full, largest_one, short_indices
+from labelfold.numerics import count_negative, refuse_negative, row_spread
+from labelfold.rows import Rows, dense_if_full, largest_one, short_indices, single_blas
+from labelfold.utils import warn_user
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
 _TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
@@ -100,7 +97,7 @@ class CenteredNystroem(Nystroem):
         plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
         self.center_ = None if plain else _mean(np.asarray(X, dtype=np.float64))
         # For so few landmarks several threads of BLAS take longer than one.
-        few = threads.single_blas() if X.shape[0] <= _LANDMARKS else nullcontext()
+        few = single_blas() if X.shape[0] <= _LANDMARKS else nullcontext()
         with few, np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
             values, K = self._fit_landmarks(shifted(X, self.center_, self.kernel))
             F = K @ self.normalization_.T  # F F' = K

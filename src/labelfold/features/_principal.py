@@ -10,13 +10,11 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._base import fitting
-from labelfold._linear_reducer import LinearReducer
-from labelfold._sklearn import Interval
+from labelfold.base import LinearReducer, fitting
 from labelfold.features._forms import mostly_zeros
-from labelfold.numerics._eigen import signed
-from labelfold.numerics._svd import randomized_svd, row_side_svd
+from labelfold.numerics import randomized_svd, row_side_svd, signed
 from labelfold.rows import Centered, Rows
+from labelfold.utils import Interval
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
 DIRECT = 2000

@@ -1,22 +1,5 @@
 """Reads y: which rows are labelled, in which task, with which values."""
 
-from labelfold.labels._labels import (
-    Labels,
-    check_kind,
-    read_batch,
-    read_labels,
-    score_mask,
-    score_targets,
-)
-from labelfold.labels._wording import worded, wording
+import lazy_loader as lazy
 
-__all__ = [
-    "Labels",
-    "check_kind",
-    "read_batch",
-    "read_labels",
-    "score_mask",
-    "score_targets",
-    "worded",
-    "wording",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._sklearn import _safe_indexing
-from labelfold._warn import warn_user
 from labelfold.labels._values import (
     as_array,
     as_mask,
@@ -24,6 +22,7 @@ from labelfold.labels._values import (
     show,
 )
 from labelfold.labels._wording import wording
+from labelfold.utils import _safe_indexing, warn_user
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from labelfold._warn import warn_user
 from labelfold.labels._wording import wording
+from labelfold.utils import warn_user
 
 NUMBERS = Real | Decimal | np.bool_
 _RANGE = (1e-37, 1e37)  # range of the largest regression target: float32 must not overflow

@@ -19,17 +19,6 @@ Examples
 {'n_components': 8}
 """
 
-from labelfold.model_selection._budgets import LabelBudgetSplit, LabelProblem, default_budgets, label_curve
-from labelfold.model_selection._folds import RepeatedSemiSupervisedKFold, SemiSupervisedKFold
-from labelfold.model_selection._scoring import LabelledScorer, OneStandardError
+import lazy_loader as lazy
 
-__all__ = [
-    "LabelBudgetSplit",
-    "LabelProblem",
-    "LabelledScorer",
-    "OneStandardError",
-    "RepeatedSemiSupervisedKFold",
-    "SemiSupervisedKFold",
-    "default_budgets",
-    "label_curve",
-]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

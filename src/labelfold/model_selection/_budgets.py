@@ -16,9 +16,9 @@ from sklearn.base import clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
-from labelfold._sklearn import _safe_indexing
-from labelfold.labels._values import as_array
+from labelfold.labels import as_array
 from labelfold.model_selection._label_strata import LabelStrata, spread_labels
+from labelfold.utils import _safe_indexing
 
 
 @dataclass(frozen=True)

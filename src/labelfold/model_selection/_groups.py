@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from labelfold.labels._values import _missing, as_array
+from labelfold.labels import _missing, as_array
 
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.labels import read_batch
-from labelfold.labels._values import encode
+from labelfold.labels import encode, read_batch
 from labelfold.model_selection._groups import Groups, deal_groups, read_groups
 
 # Ranges of equally many numbers, whose rows are dealt evenly.

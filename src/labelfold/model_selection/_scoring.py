@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import get_scorer, make_scorer
 
-from labelfold._sklearn import _safe_indexing
 from labelfold.labels import score_targets
+from labelfold.utils import _safe_indexing
 
 
 class LabelledScorer:

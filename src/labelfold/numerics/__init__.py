@@ -1,1 +1,5 @@
-"""General solvers, independent of any method: they work on rows and small dense matrices."""
+"""General solvers, independent of any method."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

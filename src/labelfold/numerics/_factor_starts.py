@@ -11,11 +11,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._warn import warn_user
 from labelfold.numerics._svd import SVD, randomized_svd
-from labelfold.rows import Block, Rows
-from labelfold.rows import _threads as threads
-from labelfold.rows.adapters._device_copies import any_to_host
+from labelfold.rows import Block, Rows, any_to_host, n_threads, run_jobs
+from labelfold.utils import warn_user
 
 # Tolerance of initial values, which need not be exact.
 _TOL = 1e-4
@@ -215,8 +213,8 @@ class RandomRows:
                 H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
 
         pieces = list(range(start // _DRAWN, -(-stop // _DRAWN)))
-        n_jobs = min(len(pieces), threads.n_threads())
-        threads.run(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+        n_jobs = min(len(pieces), n_threads())
+        run_jobs(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
         return H
 
     def _generator(self, piece: int) -> np.random.Generator:

@@ -9,10 +9,9 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._warn import warn_user
 from labelfold.numerics._eigen import ROUND_OFF, largest_eigenvectors, signed
-from labelfold.rows import Block, Rows
-from labelfold.rows import _threads as threads
+from labelfold.rows import Block, Rows, single_blas
+from labelfold.utils import warn_user
 
 # Bounds of d q^2, for blocks of q columns, between which BLAS has too little to compute between passes to gain from a
 # second thread, which would then be busy waiting at the start of the next pass.
@@ -124,7 +123,7 @@ def randomized_svd(
     def gram(P: np.ndarray) -> np.ndarray:
         return rows.sum(_normal, shared=(P,))
 
-    few = threads.single_blas() if _ONE_THREAD[0] < d * Q.shape[1] ** 2 < _ONE_THREAD[1] else nullcontext()
+    few = single_blas() if _ONE_THREAD[0] < d * Q.shape[1] ** 2 < _ONE_THREAD[1] else nullcontext()
     with few:
         theta, V, _, residual, n_iter, converged = largest_eigenvectors(
             gram, Q, k, tol=tol, eps=eps, max_iter=max_iter

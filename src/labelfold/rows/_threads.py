@@ -121,7 +121,7 @@ def blas_for(size: int) -> Any:
     return single_blas() if size <= _SMALL else nullcontext()
 
 
-def run(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
+def run_jobs(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
     """Return ``[work(job, stop) for job in jobs]``, in threads if there is more than one job.
 
     ``stop`` is set if a job fails or the user interrupts, so that the others end at their next block.
@@ -193,7 +193,7 @@ def each_piece(work: Callable[[slice], Any], n_rows: int, n_columns: int = 1) ->
                 found[i] = work(pieces[i])
 
     n_jobs = min(len(pieces), n_threads())
-    run(some, [range(len(pieces))[i::n_jobs] for i in range(n_jobs)])
+    run_jobs(some, [range(len(pieces))[i::n_jobs] for i in range(n_jobs)])
     return found
 
 

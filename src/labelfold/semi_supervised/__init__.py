@@ -1,7 +1,5 @@
 """Classifiers that learn from labelled and unlabelled rows together."""
 
-from labelfold.semi_supervised._label_fold import LabelFold
-from labelfold.semi_supervised._laprls import LapRLS
-from labelfold.semi_supervised._tsvm import TSVM
+import lazy_loader as lazy
 
-__all__ = ["TSVM", "LabelFold", "LapRLS"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

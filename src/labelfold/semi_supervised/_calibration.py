@@ -8,7 +8,7 @@ from scipy.special import expit, logsumexp
 from scipy.stats import beta, norm
 from sklearn.metrics import r2_score
 
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups
 
 # Effective number of new rows that a left-out row counts for.
 _EFFECTIVE = 0.8

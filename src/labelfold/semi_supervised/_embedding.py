@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._warn import warn_user
-from labelfold.features._distances import distances
+from labelfold.features import distances
 from labelfold.labels import Labels
-from labelfold.numerics._eigen import signed
+from labelfold.numerics import signed
 from labelfold.rows import Centered, Featurized, Rows
 from labelfold.semi_supervised._fold import BlendedScores, kernel_root
 from labelfold.semi_supervised._pieces import (
@@ -19,6 +18,7 @@ from labelfold.semi_supervised._pieces import (
     width,
 )
 from labelfold.semi_supervised._solver import Solution
+from labelfold.utils import warn_user
 
 # Directions whose eigenvalue is below this share of the largest are round-off.
 _ROUND_OFF = 1e-10

@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from labelfold.features._distances import distances
-from labelfold.numerics._tree_nodes import TreeNodes
-from labelfold.rows import Featurized, Rows
-from labelfold.rows._host import dense
+from labelfold.features import distances
+from labelfold.rows import Featurized, Rows, dense
 from labelfold.semi_supervised._pieces import (
     FormPieces,
     Placed,
     graph_weights,
     width,
 )
+from labelfold.semi_supervised._tree_nodes import TreeNodes
 from labelfold.semi_supervised._view_list import KERNELS, TREES, View
 
 # With more labelled rows than this, a kernel view is approximated by the Nystroem method with this many of them.

@@ -9,12 +9,10 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import RowsTransformer
-from labelfold._decisions import Decisions
+from labelfold.base import Decisions, RowsTransformer
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups
-from labelfold.rows import Featurized, Rows
-from labelfold.rows._host import host
+from labelfold.model_selection import Groups
+from labelfold.rows import Featurized, Rows, host
 from labelfold.semi_supervised._calibration import accuracy_interval, logistic, r2_interval, steepness
 from labelfold.semi_supervised._embedding import FoldEmbedding
 from labelfold.semi_supervised._fold import BlendedScores

@@ -15,10 +15,9 @@ import numpy as np
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
-from labelfold.model_selection._groups import Groups, deal_groups
-from labelfold.numerics._tree_nodes import TreeNodes, single
-from labelfold.rows import _threads as threads
-from labelfold.rows._host import dense
+from labelfold.model_selection import Groups, deal_groups
+from labelfold.rows import dense, n_threads, run_jobs
+from labelfold.semi_supervised._tree_nodes import TreeNodes, single
 
 # Number of parts of the labelled rows, and number of trees grown without each part; fewer in `refit`.
 _PARTS = 10
@@ -114,8 +113,8 @@ def grow(
                 grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
         return grown
 
-    jobs = np.array_split(np.arange(parts), min(parts, threads.n_threads()))
-    grown = [trees for some in threads.run(grow_without, jobs) for trees in some]
+    jobs = np.array_split(np.arange(parts), min(parts, n_threads()))
+    grown = [trees for some in run_jobs(grow_without, jobs) for trees in some]
     left_out = np.empty_like(Y)
     for i, trees in enumerate(grown):
         here = part == i

@@ -11,10 +11,9 @@ from sklearn import config_context
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
-from labelfold.features._kernel_map import default_gamma
-from labelfold.numerics._ranges import NORMS
-from labelfold.rows import Rows, as_rows, stored_values
-from labelfold.rows._host import short_indices
+from labelfold.features import default_gamma
+from labelfold.numerics import NORMS
+from labelfold.rows import Rows, as_rows, short_indices, stored_values
 
 # Block size in MB for distances of sparse rows. It is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64

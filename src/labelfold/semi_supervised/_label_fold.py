@@ -10,17 +10,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._base import fitting
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions
-from labelfold._warn import warn_user
+from labelfold.base import fitting
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups, copies_of, read_groups, refuse_one_group
-from labelfold.numerics._ranges import nonnegative_numbers
-from labelfold.numerics.least_squares import MAX_GRAM_BYTES
-from labelfold.rows import Rows
-from labelfold.rows import _threads as threads
-from labelfold.rows._host import host, row_hashes
+from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
+from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
+from labelfold.rows import Rows, host, row_hashes, single_blas
 from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._fold_predictions import FoldPredictions
@@ -29,6 +23,7 @@ from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pie
 from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_of
 from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
 from labelfold.semi_supervised._view_weights import NEGLIGIBLE
+from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
@@ -257,7 +252,7 @@ class LabelFold(FoldPredictions):
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
         self._chosen_ridges()
         self._groups = None if groups is None else read_groups(groups, rows.shape[0])
-        with threads.single_blas():  # work is parallel over rows and graphs
+        with single_blas():  # work is parallel over rows and graphs
             self._make_views(rows)
             self._use(labels)
         if groups is None and self.groups_.max() + 1 < len(self.groups_):
@@ -294,7 +289,7 @@ class LabelFold(FoldPredictions):
             )
         if groups is not None:
             self._groups = read_groups(groups, self._n_rows)
-        with threads.single_blas():
+        with single_blas():
             self._use(self._read_labels(y, self._n_rows), full=full)
         return self
 

@@ -8,14 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from labelfold._base import ITERATIONS, KernelForm, fitting
-from labelfold._decisions import Decisions, indicator_scores, linear_values
-from labelfold._linear_reducer import Scores
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions
-from labelfold.features._kernel_map import KernelMap, kernel_map
-from labelfold.numerics._scale import kernel_spread, row_spread
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.base import ITERATIONS, Decisions, KernelForm, Scores, fitting, indicator_scores, linear_values
+from labelfold.features import KernelMap, kernel_map
+from labelfold.numerics import MAX_GRAM_BYTES, kernel_spread, row_spread
 from labelfold.rows import Featurized, Rows, as_rows
 from labelfold.semi_supervised._graph import (
     given_graph,
@@ -26,6 +21,7 @@ from labelfold.semi_supervised._graph import (
     rbf_graph,
 )
 from labelfold.semi_supervised._laprls_solvers import Smooth, solve_kernel, solve_linear
+from labelfold.utils import Interval, Progress, StrOptions
 
 # The ridge of "auto", relative to the spread of the rows, for a mean over the labelled rows.
 _RIDGE = 0.01

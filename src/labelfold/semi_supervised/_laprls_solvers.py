@@ -17,9 +17,9 @@ import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._warn import warn_user
-from labelfold.numerics.least_squares._block_cg import nystrom_sketch, preconditioned_cg
+from labelfold.numerics import nystrom_sketch, preconditioned_cg
 from labelfold.rows import Centered, Rows, Weighted
+from labelfold.utils import warn_user
 
 EPS = float(np.finfo(np.float64).eps)
 

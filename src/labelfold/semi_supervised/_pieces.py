@@ -12,23 +12,24 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from labelfold.features._anchors import (
+from labelfold.features import (
+    DIRECT,
     ROWS_AN_ANCHOR,
     AnchorGraph,
     Anchors,
+    ColumnForm,
+    Formed,
     anchor_graph,
     cluster,
+    distances,
     joined,
     means_around,
     nearest_anchors,
+    principal_axes,
     rows_around,
+    sample,
 )
-from labelfold.features._distances import distances
-from labelfold.features._forms import ColumnForm, Formed, sample
-from labelfold.features._principal import DIRECT, principal_axes
-from labelfold.rows import Block, Featurized, Rows, as_rows
-from labelfold.rows import _threads as threads
-from labelfold.rows._host import host
+from labelfold.rows import Block, Featurized, Rows, as_rows, host, n_threads, run_jobs
 from labelfold.semi_supervised._view_list import FILTERS, KERNELS, N_EIGENVECTORS, View, instead, merged
 
 # Number of principal coordinates if the smaller side of X is decomposed directly, and otherwise.
@@ -273,8 +274,8 @@ def _make_graphs(
         k = min(sizes[-1], anchors.points.shape[0])
         pieces.spaces.append(AnchorSpace(q, anchors, k, nearest_anchors(seen, anchors, k)))
         todo += [(pieces.spaces[-1], s) for s in sizes]
-    jobs = [todo[i :: threads.n_threads()] for i in range(min(len(todo), threads.n_threads()))]
-    for space, s, found, why in chain.from_iterable(threads.run(_graphs, jobs)):
+    jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
+    for space, s, found, why in chain.from_iterable(run_jobs(_graphs, jobs)):
         if found is None or why:
             here = [view for view in views if (view.space, view.value) == (space.q, s)]
             reasons.update(dict.fromkeys(here, why))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups
 from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
 from labelfold.semi_supervised._fold_trees import Grown, share_of_trees
 from labelfold.semi_supervised._pieces import FormPieces, Placed

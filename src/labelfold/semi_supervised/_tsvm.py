@@ -10,16 +10,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import ITERATIONS, RowsEstimator, fitting
-from labelfold._decisions import Decisions, linear_values
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions
-from labelfold._warn import warn_user
+from labelfold.base import ITERATIONS, Decisions, RowsEstimator, fitting, linear_values
 from labelfold.labels import Labels
-from labelfold.numerics._scale import row_spread
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES, row_spread
 from labelfold.rows import Rows
 from labelfold.semi_supervised._tsvm_solver import Machine, TSVMProblem, anneal, begin, stage_weights
+from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._decisions import linear_values
-from labelfold.numerics.svm._linear import LinearSVM, linear_svm
+from labelfold.base import linear_values
+from labelfold.numerics import LinearSVM, linear_svm
 from labelfold.rows import as_rows
 
 # Weight of the unlabelled rows in the first stage, relative to the last stage.

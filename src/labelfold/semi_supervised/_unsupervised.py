@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labelfold.rows._host import host
+from labelfold.rows import host
 
 if TYPE_CHECKING:
     from labelfold.semi_supervised._label_fold import LabelFold

@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.features import AsTheyAre, Ranks, RootCounts, TfIdf, UnitRows, UnitVariance, looks_like_counts
-from labelfold.features._forms import density
+from labelfold.features import (
+    AsTheyAre,
+    Ranks,
+    RootCounts,
+    TfIdf,
+    UnitRows,
+    UnitVariance,
+    density,
+    looks_like_counts,
+)
 from labelfold.rows import Rows
 
 FORMS = {

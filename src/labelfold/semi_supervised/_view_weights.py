@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups
 
 # Eigenvalues of a kernel below this share of the largest are round-off.
 _ROUND_OFF = 1e-12

@@ -1,6 +1,5 @@
 """Subspace regularisation: a subspace and a linear function on it, found one direction at a time."""
 
-from labelfold.subspace._kernel_pcals import KernelPCALS
-from labelfold.subspace._pcals import PCALS
+import lazy_loader as lazy
 
-__all__ = ["PCALS", "KernelPCALS"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -12,8 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.labels import Labels
-from labelfold.model_selection._choosing import best_candidate, fold_scores
-from labelfold.model_selection._scoring import one_standard_error
+from labelfold.model_selection import best_candidate, fold_scores, one_standard_error
 from labelfold.subspace._source import Source
 
 # Largest number of directions to choose from; number of draws of the folds, for up to FEW labelled rows.

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold.numerics._eigen import bordered, first_eigenvector, first_eigenvectors, is_definite
-from labelfold.numerics._quotient_sum import (
+from labelfold.numerics import bordered, first_eigenvector, first_eigenvectors, is_definite
+from labelfold.subspace._quotient_sum import (
     PROVED_TO,
     Interval,
     Maximum,
@@ -24,7 +24,7 @@ from labelfold.numerics._quotient_sum import (
     maximise,
     merged,
 )
-from labelfold.numerics._ratio_sum import REACHED, RatioSum
+from labelfold.subspace._ratio_sum import REACHED, RatioSum
 from labelfold.subspace._vector_spaces import MatrixSpace, Space, projected
 from labelfold.subspace._vectors import SearchVectors, Vectors
 

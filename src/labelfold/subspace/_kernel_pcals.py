@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfold._base import KernelForm
-from labelfold._linear_reducer import BLOCK_BYTES
-from labelfold.features._kernel_map import POSITIVE, KernelMap, kernel_map
+from labelfold.base import BLOCK_BYTES, KernelForm
+from labelfold.features import POSITIVE, KernelMap, kernel_map
 from labelfold.labels import Labels
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._kernel_source import KernelCoefficients, KernelFeatures, has_large_rank

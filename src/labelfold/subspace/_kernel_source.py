@@ -11,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from labelfold.features._cholesky_features import cholesky_features, round_off
+from labelfold.features import cholesky_features, round_off
 from labelfold.labels import Labels
-from labelfold.numerics._eigen import is_definite
-from labelfold.rows import _threads as threads
-from labelfold.rows import as_rows
+from labelfold.numerics import is_definite
+from labelfold.rows import as_rows, single_blas
 from labelfold.subspace._direction_search import PROVED
 from labelfold.subspace._kernel_space import KernelSpace
 from labelfold.subspace._source import LabelledSpace, Source
@@ -146,5 +145,5 @@ def has_large_rank(K: np.ndarray) -> bool:
         return False
     A = K[np.ix_(some, some)]
     A.flat[:: len(A) + 1] -= round_off(K)
-    with threads.single_blas():  # too small for several threads to gain
+    with single_blas():  # too small for several threads to gain
         return is_definite(A)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold.numerics._eigen import whitening
-from labelfold.numerics._symmetric_loops import row_ranges, upper_products
-from labelfold.numerics.least_squares._gram import Gram
-from labelfold.rows import _threads as threads
+from labelfold.numerics import Gram, whitening
+from labelfold.rows import run_jobs, shares
+from labelfold.subspace._symmetric_loops import row_ranges, upper_products
 from labelfold.subspace._vector_spaces import FITTED, NEARLY_FREE, LostDigits, Space
 from labelfold.subspace._vectors import KernelVectors, Vectors
 
@@ -63,14 +62,14 @@ class KernelSpace(Space):
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K B and its labelled rows; the columns of B are centred if features are."""
         C = np.ascontiguousarray(B.T)
-        parts = threads.shares(self.size, float(C.size) * self.size)
+        parts = shares(self.size, float(C.size) * self.size)
         if len(C) <= _FEW:
             ranges = row_ranges(self.size, len(parts))
-            found = threads.run(lambda part, stop: upper_products(self.K, C, *part), ranges)
+            found = run_jobs(lambda part, stop: upper_products(self.K, C, *part), ranges)
             KB = sum(found[1:], found[0]).T
         else:
             # Products with a few rows on the left read K faster than columns on the right.
-            KB = np.hstack(threads.run(lambda part, stop: C @ self.K[:, part], parts)).T
+            KB = np.hstack(run_jobs(lambda part, stop: C @ self.K[:, part], parts)).T
         KB = self._centred(KB)
         return KB, KB[self.index]
 

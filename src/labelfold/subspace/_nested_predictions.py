@@ -10,11 +10,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._decisions import Decisions, classifies
-from labelfold._linear_reducer import LinearReducer
-from labelfold._sklearn import available_if
+from labelfold.base import Decisions, LinearReducer, classifies
 from labelfold.labels import Labels
 from labelfold.rows import Rows
+from labelfold.utils import available_if
 
 
 # The keyword comes from scikit-learn, which has no types.

@@ -10,19 +10,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._base import ITERATIONS, fitting
-from labelfold._progress import Progress
-from labelfold._sklearn import Interval, StrOptions
-from labelfold._warn import warn_user
+from labelfold.base import ITERATIONS, fitting
 from labelfold.labels import Labels
-from labelfold.numerics._eigen import signed
-from labelfold.rows import Rows
-from labelfold.rows import _threads as threads
+from labelfold.numerics import signed
+from labelfold.rows import Rows, single_blas
 from labelfold.subspace._choose_size import choose_components
 from labelfold.subspace._nested_predictions import NestedPredictions, responses
 from labelfold.subspace._pursuit import Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
 from labelfold.subspace._vector_spaces import LostDigits
+from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # With reconstruction="auto", a direction of average variance has the weight of this many labelled rows.
 _RECONSTRUCTION = 100.0
@@ -98,7 +95,7 @@ class NestedSubspace(NestedPredictions):
     ) -> tuple[LabelledSpace, Pursuit]:
         """Run the pursuit with all labels, or with some of them."""
         # Matrices of the small space are small, and passes have their own threads.
-        with threads.single_blas():
+        with single_blas():
             known = source.known(which)
             Y = self._centred(known.Y, known.ones)
             n_labelled = len(source.Y if which is None else which)

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.labels import Labels
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
 from labelfold.subspace._choose_size import CANDIDATES, REPEATS
 from labelfold.subspace._nested_subspace import NestedSubspace

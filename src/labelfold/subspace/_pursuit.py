@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfold._descent import Iterates, descend
+from labelfold.base import Iterates, descend
 from labelfold.subspace._direction_search import PROVED, Search
 from labelfold.subspace._vector_spaces import MatrixSpace, Space
 

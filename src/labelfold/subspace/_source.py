@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold._base import labelled_rows
+from labelfold.base import labelled_rows
 from labelfold.labels import Labels
-from labelfold.numerics._ranges import check_norm
+from labelfold.numerics import check_norm
 from labelfold.rows import Block, Centered, Rows
 from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
 

@@ -15,12 +15,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from labelfold._base import spread
-from labelfold.numerics._eigen import orthonormal
-from labelfold.numerics.least_squares._block_cg import preconditioned_cg
-from labelfold.numerics.least_squares._gram import Gram
-from labelfold.rows import Block, Rows
-from labelfold.rows.adapters._device_blocks import outer_spectrum
+from labelfold.base import spread
+from labelfold.numerics import Gram, orthonormal, preconditioned_cg
+from labelfold.rows import Block, Rows, outer_spectrum
 from labelfold.subspace._vectors import Vectors
 
 # Most labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.

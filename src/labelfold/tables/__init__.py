@@ -1,6 +1,5 @@
 """Converts tables of mixed columns to matrices of numbers."""
 
-from labelfold.tables._recipe import Recipe
-from labelfold.tables._unseen import UnseenValuesWarning
+import lazy_loader as lazy
 
-__all__ = ["Recipe", "UnseenValuesWarning"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -11,10 +11,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold._sklearn import _fit_context
-from labelfold._warn import warn_user
-from labelfold.model_selection._groups import read_groups
-from labelfold.rows._threads import in_order
+from labelfold.model_selection import read_groups
+from labelfold.rows import in_order
 from labelfold.tables._arrow import as_arrow, is_text, pa, written
 from labelfold.tables._blocks import LABELLED, LEARNED_FROM, Blocks, filled, slices, stacked
 from labelfold.tables._column import Column, matching
@@ -25,6 +23,7 @@ from labelfold.tables._stack import count_unseen, feature_names, stack
 from labelfold.tables._target import Target
 from labelfold.tables._unseen import Tally, Unseen, UnseenValuesWarning, counting, empty_columns, told_of
 from labelfold.tables._words import lines_of
+from labelfold.utils import _fit_context, warn_user
 
 # The parameters that name columns, with their roles.
 ROLES = {

@@ -12,7 +12,7 @@ from scipy import stats
 from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import Labels, read_labels
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups
 
 # A column that maps one to one onto the target in at least this many labelled rows is a leak.
 LEAST_ROWS = 30

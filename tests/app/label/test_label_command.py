@@ -16,10 +16,10 @@ import pytest
 from small_session import flowers
 
 import labelfold
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.io import read_table
 
-MAIN = "import sys; from labelfold.app._cli import main; sys.exit(main())"
+MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"
 
 
 class Served:

@@ -25,7 +25,7 @@ CLASSES = [NASTY, "long", "flat"]
 N = 150
 BOX = """(() => { const b = document.querySelector('#map').getBoundingClientRect();
   return [b.x, b.y, b.width, b.height]; })()"""
-COMMAND = "import sys; from labelfold.app._cli import main; main()"
+COMMAND = "import sys; from labelfold.app.commands._cli import main; main()"
 
 
 @pytest.fixture(scope="module")

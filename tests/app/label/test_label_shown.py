@@ -11,7 +11,7 @@ from PIL import Image
 from sklearn.datasets import dump_svmlight_file, load_digits
 from small_session import flowers, session_on
 
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.io import load_model, read_table
 from labelfold.app.io._problems import Refusal
 from labelfold.app.label._export import EXPORTS

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from labelfold.app._settle import nearest, settle, unit
+from labelfold.app.compare._settle import nearest, settle, unit
 from labelfold.app.label._questions import STRATEGIES, Questions
 from labelfold.app.label._start import start
 

@@ -15,7 +15,7 @@ from postgres import Server, why_not
 from shapes import mixed_table, write_duckdb, write_sqlite
 from test_formats import refused, run
 
-from labelfold.app._cli import main
+from labelfold.app.commands._cli import main
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._addresses import database_in, without_password
 from labelfold.app.io._databases import refuse_other_statements, write_new_table

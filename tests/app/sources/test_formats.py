@@ -15,9 +15,8 @@ import scipy.sparse as sp
 from shapes import FORMATS, as_text, mixed_table, objects, write_lines, write_nested
 
 from labelfold import Recipe
-from labelfold.app._cli import main
-from labelfold.app.io import FileProblem, load_model, read_table
-from labelfold.app.io import _gathered as gathering
+from labelfold.app.commands._cli import main
+from labelfold.app.io import FileProblem, _gathered as gathering, load_model, read_table
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize, nnls
 
-from labelfold.numerics._nonnegative import _hals_anywhere, hals, nonnegative_rows
-from labelfold.numerics.svm._hinge_rows import hinge_row_objectives, hinge_rows
+from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
+from labelfold.factorization._nonnegative import _hals_anywhere, hals, nonnegative_rows
 
 SHAPES = [(1, 1), (1, 5), (3, 4), (8, 3), (5, 12)]  # machines, components
 

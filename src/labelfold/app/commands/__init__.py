@@ -1,1 +1,5 @@
-"""The commands of the command line."""
+"""The command line."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -13,17 +13,26 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from labelfold.app._explain import predict_with_confidence
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import as_fitted, named_columns, note, recipe_of, say, using
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
-from labelfold.app.io import read_model, read_table, write_table
-from labelfold.app.io._addresses import Database
-from labelfold.app.io._problems import Refusal, count, listed, printable, refuse_input, refusing
-from labelfold.app.io._sources import find
-from labelfold.app.io._writing import csv_text, writable_table
-from labelfold.tables._blocks import Blocks
-from labelfold.tables._unseen import Unseen, told_of
+from labelfold.app.compare import predict_with_confidence
+from labelfold.app.io import (
+    Database,
+    Refusal,
+    count,
+    csv_text,
+    find,
+    listed,
+    printable,
+    read_model,
+    read_table,
+    refuse_input,
+    refusing,
+    writable_table,
+    write_table,
+)
+from labelfold.tables import Blocks, Unseen, told_of
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -129,7 +138,7 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 
 def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) -> None:
     """Write predictions to a new table of the database that the rows come from."""
-    from labelfold.app.io._databases import write_new_table
+    from labelfold.app.io import write_new_table
 
     n = table.raw.shape[0]
     named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
@@ -146,7 +155,7 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None) ->
         return
     if not isinstance(where, Database):
         raise Refusal(f"--to-table writes to the database that the rows come from, and {where} is not one.")
-    from labelfold.app.io._databases import refuse_table
+    from labelfold.app.io import refuse_table
 
     refuse_table(where, to_table)
 

@@ -28,11 +28,17 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_inputs, refuse_places
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
-from labelfold.app.io import _shipped as shipped
-from labelfold.app.io import read_table
-from labelfold.app.io._addresses import hidden
-from labelfold.app.io._problems import Refusal, count, printable, refusing, writable_folder
-from labelfold.app.io._sources import find
+from labelfold.app.io import (
+    Refusal,
+    _shipped as shipped,
+    count,
+    find,
+    hidden,
+    printable,
+    read_table,
+    refusing,
+    writable_folder,
+)
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -85,8 +91,8 @@ def compare_command(
 
     Each result is written to disk as soon as it is known. The same command resumes after it was stopped or killed.
     """
-    from labelfold.app.compare._runner import MOST_REPEATS
-    from labelfold.app.registry._methods import get_method
+    from labelfold.app.compare import MOST_REPEATS
+    from labelfold.app.registry import get_method
 
     with refusing():
         names = split_commas(methods)
@@ -204,9 +210,7 @@ def _compare(
     **settings: Any,
 ) -> None:
     """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
-    from labelfold.app.compare import compare
-    from labelfold.app.compare._lock import FolderLock
-    from labelfold.app.compare._runner import NothingHeldOut
+    from labelfold.app.compare import FolderLock, NothingHeldOut, compare
 
     called = printable(str(table.source.name or table.source))
     if time_limit is not None:

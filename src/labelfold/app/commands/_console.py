@@ -14,16 +14,25 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from labelfold.app._extras import pd
-from labelfold.app.io import SavedModel, Table, read_table
-from labelfold.app.io._addresses import without_password
-from labelfold.app.io._frames import as_written, chosen
-from labelfold.app.io._label_file import cell_text
-from labelfold.app.io._problems import FileProblem, Refusal, count, listed, one_line, printable
-from labelfold.app.io._sources import find
+from labelfold.app.io import (
+    FileProblem,
+    Refusal,
+    SavedModel,
+    Table,
+    as_written,
+    cell_text,
+    chosen,
+    count,
+    find,
+    listed,
+    one_line,
+    pd,
+    printable,
+    read_table,
+    without_password,
+)
 from labelfold.labels import Labels, worded
-from labelfold.tables import Recipe
-from labelfold.tables._arrow import MISSING
+from labelfold.tables import MISSING, Recipe
 
 if TYPE_CHECKING:
     from labelfold.app.commands._options import GivenRows
@@ -36,7 +45,7 @@ MOST_TOLD = 12  # most components shown of a model, and columns of each
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Return a table of scores: one row for each method, one column for each budget."""
-    from labelfold.app.compare._words import repeats_run
+    from labelfold.app.compare import repeats_run
 
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
@@ -71,7 +80,7 @@ def glossed(method: Any) -> str:
     >>> glossed(METHODS["ssnmf"])
     'SSNMF + SVM (non-negative parts, then a linear SVM)'
     """
-    from labelfold.app.registry._glosses import gloss
+    from labelfold.app.registry import gloss
 
     words = gloss(method.name)
     return f"{method.title} ({words})" if words else method.title
@@ -163,7 +172,7 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
 
 def _labels(table: Table, mark: int | None, task: str) -> Labels:
     """Return the parsed target of a table."""
-    from labelfold.app.compare._target import read_target_labels
+    from labelfold.app.compare import read_target_labels
 
     try:
         with warnings.catch_warnings(), worded(y=f"the target of {table.source}"):

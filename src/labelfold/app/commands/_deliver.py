@@ -11,8 +11,7 @@ import numpy as np
 
 from labelfold.app.commands._apply import predictions_of_rows, write_predictions
 from labelfold.app.commands._console import named_rows, note, say
-from labelfold.app.io._finished import finished_together, write_finished
-from labelfold.app.io._problems import refuse_input, writable_file
+from labelfold.app.io import finished_together, refuse_input, writable_file, write_finished
 
 _MADE = (
     "model.skops",
@@ -40,7 +39,7 @@ def deliver(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
     """Write the report, the answer and, with ``save``, the model; return the files as first written."""
-    from labelfold.app.report._page import write_report
+    from labelfold.app.report import write_report
 
     with finished_together(output, _MADE) as aside:
         written = {"Report": aside / "report.html", "Results": aside / "results.csv"}
@@ -61,9 +60,7 @@ def deliver_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
-    from labelfold.app.registry._method import fit_grouped
-    from labelfold.app.registry._methods import get_method
-    from labelfold.app.registry._partly_labelled import only_missing
+    from labelfold.app.registry import fit_grouped, get_method, only_missing
 
     data, method = nothing.data, get_method("labelfold")
     model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
@@ -112,9 +109,8 @@ def _save(
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
     from labelfold.app.commands._model import fit_notes
-    from labelfold.app.io import save_model, write_table
-    from labelfold.app.io._models import Unsavable
-    from labelfold.app.registry._tuned import settled
+    from labelfold.app.io import Unsavable, save_model, write_table
+    from labelfold.app.registry import settled
 
     model, X = settled(model), data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None

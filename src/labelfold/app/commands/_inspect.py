@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.table import Table as Grid
 
-from labelfold.app._explain import view_kinds
 from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, say, using
 from labelfold.app.commands._options import MEMORY, Model, app
-from labelfold.app.io._problems import refusing
+from labelfold.app.compare import view_kinds
+from labelfold.app.io import refusing
 
 
 @app.command(epilog=MEMORY["model"])
@@ -25,7 +25,7 @@ def inspect(model: Model) -> None:
 
 
 def _tell(saved: Any) -> None:
-    from labelfold.app.registry._methods import METHODS
+    from labelfold.app.registry import METHODS
 
     meta = saved.meta
     method = METHODS.get(str(meta.get("method")))
@@ -37,7 +37,7 @@ def _tell(saved: Any) -> None:
     console().print(facts)
     tops = meta.get("top_features")
     if tops is None and (weights := getattr(saved.model, "components_", None)) is not None:
-        from labelfold.app._explain import top_features
+        from labelfold.app.compare import top_features
 
         names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
         tops = top_features(weights[:MOST_TOLD], names, MOST_TOLD)
@@ -48,8 +48,7 @@ def _tell(saved: Any) -> None:
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return the description of a model: headings and texts."""
-    from labelfold.app.registry._column_forms import form_of
-    from labelfold.features._column_kind import AS_IS
+    from labelfold.app.registry import AS_IS, form_of
 
     meta, recipe = saved.meta, recipe_of(saved.model)
     core = saved.model if recipe is None else saved.model[-1]

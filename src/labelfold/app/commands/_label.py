@@ -12,9 +12,7 @@ import typer
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
-from labelfold.app.io._limits import unpacked_name
-from labelfold.app.io._problems import Refusal, count, did_you_mean, refusing, writable_folder
-from labelfold.app.io._sources import find
+from labelfold.app.io import Refusal, count, did_you_mean, find, refusing, unpacked_name, writable_folder
 from labelfold.app.label import missing
 
 _TARGET = "label"
@@ -54,8 +52,7 @@ def label_command(
     """
     if lack := missing():
         raise Refusal(lack)
-    from labelfold.app.label._material import material
-    from labelfold.app.label._run import open_page, show
+    from labelfold.app.label import material, open_page, show
 
     with refusing():
         file = _label_file(rows, output)
@@ -90,7 +87,7 @@ def label_command(
 
 def _label_file(rows: GivenRows, output: Path | None) -> Path:
     """Return the file of labels, checked before anything is read."""
-    from labelfold.app.label._journal import refuse_taken
+    from labelfold.app.label import refuse_taken
 
     file = output or beside(find(rows.data, rows.reading)[1], rows.reading)
     writable_folder(file.parent, make=False)

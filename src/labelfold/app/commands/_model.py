@@ -10,11 +10,13 @@ import numpy as np
 import typer
 from rich.table import Table as Grid
 
-from labelfold.app.commands import _apply as apply  # noqa: F401
-from labelfold.app.commands import _compare as compare  # noqa: F401 - its commands belong to the app too
-from labelfold.app.commands import _inspect as inspect  # noqa: F401
-from labelfold.app.commands import _label as label  # noqa: F401
-from labelfold.app.commands import _options as options
+from labelfold.app.commands import (
+    _apply as apply,  # noqa: F401
+    _compare as compare,  # noqa: F401 - its commands belong to the app too
+    _inspect as inspect,  # noqa: F401
+    _label as label,  # noqa: F401
+    _options as options,
+)
 from labelfold.app.commands._console import (
     MOST_TOLD,
     console,
@@ -26,8 +28,7 @@ from labelfold.app.commands._console import (
     tell_recipe,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
-from labelfold.app.io._problems import Refusal, count, refuse_input, refusing, writable_file
-from labelfold.app.io._sources import find
+from labelfold.app.io import Refusal, count, find, refuse_input, refusing, writable_file
 
 __all__ = ["app"]
 
@@ -37,8 +38,7 @@ def list_methods(
     name: Annotated[str | None, typer.Argument(help="The method to describe. Default: list all.")] = None,
 ) -> None:
     """List the methods by use, or describe one of them."""
-    from labelfold.app.registry._glosses import USES
-    from labelfold.app.registry._methods import METHODS, get_method, install
+    from labelfold.app.registry import METHODS, USES, get_method, install
 
     out = console()
     if name is not None:
@@ -59,8 +59,7 @@ def list_methods(
 
 def _told(method: Any) -> list[tuple[str, str]]:
     """Return the description of a method: headings and texts."""
-    from labelfold.app.registry._methods import install
-    from labelfold.app.registry._suitability import takes
+    from labelfold.app.registry import install, takes
 
     classes, numbers = (takes(method, task) is None for task in ("classification", "regression"))
     facts = [
@@ -101,13 +100,9 @@ def fit(
     seed: options.Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
-    from labelfold.app.compare._data import read_data
-    from labelfold.app.compare._expect import expectation, if_grouped, without_unlike
-    from labelfold.app.compare._plan import checked_sizes
+    from labelfold.app.compare import checked_sizes, expectation, if_grouped, read_data, without_unlike
     from labelfold.app.io import save_model
-    from labelfold.app.registry._column_forms import chosen_form
-    from labelfold.app.registry._methods import get_method
-    from labelfold.app.registry._suitability import refuse_other_task
+    from labelfold.app.registry import chosen_form, get_method, refuse_other_task
 
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
@@ -156,7 +151,7 @@ def fit(
 
 def _method_to_fit(method: str | None, components: int | None, ridge: float | None) -> Any:
     """Return the method that the options of fit ask for."""
-    from labelfold.app.registry._methods import get_method
+    from labelfold.app.registry import get_method
 
     chosen = get_method(method or ("labelfold" if ridge is None else "lda"))
     if chosen.needs:
@@ -177,11 +172,8 @@ def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) ->
 
     ``made(X=X)`` returns the estimator for rows X. With ``only_gaps`` only missing values of y mean unlabelled.
     """
-    from labelfold.app._calibrate import calibrate
-    from labelfold.app.compare._expect import by_leave_one_out, expected, predict_held_out
-    from labelfold.app.registry._method import fit_grouped
-    from labelfold.app.registry._partly_labelled import only_missing
-    from labelfold.app.registry._tuned import settled
+    from labelfold.app.compare import by_leave_one_out, calibrate, expected, predict_held_out
+    from labelfold.app.registry import fit_grouped, only_missing, settled
 
     model = made(X=data.X)
     if only_gaps:
@@ -197,7 +189,7 @@ def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) ->
 
 def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any) -> str:
     """Return a sentence about the fitted model and its data."""
-    from labelfold.app._explain import last_step
+    from labelfold.app.compare import last_step
 
     last = last_step(model)
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
@@ -225,8 +217,7 @@ def _fewer_components(asked: int | None, method: Any, embedded: Any) -> list[str
 
 def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
     """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
-    from labelfold.app._explain import correlations, top_features
-    from labelfold.app.compare._data import medians
+    from labelfold.app.compare import correlations, medians, top_features
 
     labels = data.labels
     numbers = labels.task == "regression"

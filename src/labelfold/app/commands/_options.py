@@ -12,8 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labelfold.app.io._problems import Refusal
-from labelfold.app.io._sources import Reading
+from labelfold.app.io import Reading, Refusal
 from labelfold.labels import worded
 
 app = typer.Typer(

@@ -1,6 +1,5 @@
 """Compares methods on the user's own data by cross-validation."""
 
-from labelfold.app.compare._results import Comparison
-from labelfold.app.compare._runner import compare
+import lazy_loader as lazy
 
-__all__ = ["Comparison", "compare"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

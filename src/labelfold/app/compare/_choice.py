@@ -14,9 +14,9 @@ import numpy as np
 from scipy import stats
 
 from labelfold.app.compare._measure import Measure
-from labelfold.app.io._problems import count
-from labelfold.model_selection._groups import Groups
-from labelfold.semi_supervised._calibration import R2_WIDER
+from labelfold.app.io import count
+from labelfold.model_selection import Groups
+from labelfold.semi_supervised import R2_WIDER
 
 LEVEL = 0.9  # of every interval
 # Both the test rows and the training set are samples. An interval that accounts only for the test rows is too narrow

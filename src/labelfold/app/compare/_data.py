@@ -16,19 +16,27 @@ from sklearn.utils import check_array
 from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
 from labelfold.app.compare._measure import Measure, measure_for
 from labelfold.app.compare._target import read_target_labels
-from labelfold.app.io._problems import listed
-from labelfold.app.io._split import without_gaps
-from labelfold.app.registry._multilabel import coded
-from labelfold.app.registry._suitability import Facts
+from labelfold.app.io import listed, without_gaps
+from labelfold.app.registry import Facts, coded
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups, read_groups
-from labelfold.tables import Recipe
-from labelfold.tables._arrow import as_arrow, as_named, column_names, is_table, n_rows
-from labelfold.tables._column import TELLS, UNLIKE_NUMBERS, pixel_columns, vector_columns
-from labelfold.tables._differences import Differences, in_words
-from labelfold.tables._stack import features_of
-from labelfold.tables._target import Target
-from labelfold.tables._words import lines_of
+from labelfold.model_selection import Groups, read_groups
+from labelfold.tables import (
+    TELLS,
+    UNLIKE_NUMBERS,
+    Differences,
+    Recipe,
+    Target,
+    as_arrow,
+    as_named,
+    column_names,
+    features_of,
+    in_words,
+    is_table,
+    lines_of,
+    n_rows,
+    pixel_columns,
+    vector_columns,
+)
 
 _MUCH = 0.5  # difference of the shares of labelled and other rows for which something is true
 _FOR_MEDIANS = 10_000  # rows for the medians

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from labelfold.app._explain import score_gap
 from labelfold.app.compare._choice import Choice, OutOfFold, choose, grouped_into
 from labelfold.app.compare._data import Data
+from labelfold.app.compare._explain import score_gap
 from labelfold.app.compare._measure import R2_GLOSS, Measure
 from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
-from labelfold.app.io._problems import listed
-from labelfold.app.registry._method import fit_grouped
+from labelfold.app.io import listed
+from labelfold.app.registry import fit_grouped
 
 
 class HeldOut(NamedTuple):

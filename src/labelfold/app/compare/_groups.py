@@ -10,10 +10,9 @@ import numpy as np
 from scipy import stats
 
 from labelfold.labels import Labels
-from labelfold.model_selection._groups import Groups, copies_of, read_groups, refuse_one_group
-from labelfold.rows._host import row_hashes
-from labelfold.tables._arrow import as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
-from labelfold.tables._blocks import Blocks
+from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
+from labelfold.rows import row_hashes
+from labelfold.tables import Blocks, as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
 
 _MOST_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
 # Names of columns that name what a row belongs to, and values that do, such as P017.

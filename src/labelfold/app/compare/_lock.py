@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from labelfold.app.io._locks import lock
-from labelfold.app.io._problems import FileProblem, writable_folder
+from labelfold.app.io import FileProblem, lock, writable_folder
 
 
 class FolderLock(os.PathLike):

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app._explain import predict_with_confidence
-from labelfold.app._settle import nearest, settle
-from labelfold.features._column_kind import UNIT_VARIANCE
+from labelfold.app.compare._explain import predict_with_confidence
+from labelfold.app.compare._settle import nearest, settle
+from labelfold.app.registry import UNIT_VARIANCE
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison

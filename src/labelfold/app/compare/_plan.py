@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.compare._data import Data
-from labelfold.app.registry._method import Method
-from labelfold.app.registry._methods import METHODS, get_method, install
-from labelfold.app.registry._suitability import refuse_other_task, why_not
+from labelfold.app.registry import METHODS, Method, get_method, install, refuse_other_task, why_not
 from labelfold.model_selection import LabelBudgetSplit
-from labelfold.tables._column import pixel_columns
+from labelfold.tables import pixel_columns
 
 _MOST_COMPONENTS = 50
 # With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.

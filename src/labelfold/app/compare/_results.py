@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pd
 from labelfold.app.compare import _review, _words
 from labelfold.app.compare._choice import Choice, OutOfFold, choose
 from labelfold.app.compare._data import Data
@@ -18,8 +17,9 @@ from labelfold.app.compare._expect import HeldOut, by_leave_one_out, if_grouped,
 from labelfold.app.compare._measure import Measure
 from labelfold.app.compare._splits import predictions_of, whole
 from labelfold.app.compare._store import COLUMNS
-from labelfold.app.registry._method import Method
-from labelfold.model_selection._scoring import one_standard_error
+from labelfold.app.io import pd
+from labelfold.app.registry import Method
+from labelfold.model_selection import one_standard_error
 
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
@@ -96,7 +96,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the answer, the ranking and a map, for a notebook."""
-        from labelfold.app.report._notebook import notebook
+        from labelfold.app.report import notebook
 
         return notebook(self)
 
@@ -295,7 +295,7 @@ class Comparison:
 
     def report(self, path: str | os.PathLike) -> Path:
         """Write one offline HTML page: the answer, the figures, the maps, and the rows to label next."""
-        from labelfold.app.report._page import write_report
+        from labelfold.app.report import write_report
 
         return write_report(self, path)
 

@@ -12,14 +12,19 @@ from scipy.special import expit
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
 
-from labelfold._layout import layout
-from labelfold.app._calibrate import calibrate, is_calibrated
-from labelfold.app._explain import ViewKind, correlations, last_step, predict_with_confidence, view_kinds
+from labelfold.app.compare._calibrate import calibrate, is_calibrated
 from labelfold.app.compare._expect import HeldOut, predict_held_out
+from labelfold.app.compare._explain import (
+    ViewKind,
+    correlations,
+    last_step,
+    predict_with_confidence,
+    view_kinds,
+)
 from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._splits import whole
-from labelfold.app.registry._method import fit_grouped
-from labelfold.app.registry._partly_labelled import only_missing
+from labelfold.app.registry import fit_grouped, only_missing
+from labelfold.features import layout
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison

@@ -14,10 +14,8 @@ from labelfold.app.compare._results import Comparison
 from labelfold.app.compare._runs import Runs
 from labelfold.app.compare._splits import budget_splits, n_folds
 from labelfold.app.compare._store import Store
-from labelfold.app.io._problems import count
-from labelfold.app.registry._column_forms import chosen_form
-from labelfold.app.registry._method import Method
-from labelfold.features._column_kind import AS_IS
+from labelfold.app.io import count
+from labelfold.app.registry import AS_IS, Method, chosen_form
 from labelfold.tables import Recipe
 
 

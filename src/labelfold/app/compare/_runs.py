@@ -18,8 +18,8 @@ from labelfold.app.compare._plan import Run
 from labelfold.app.compare._results import PREFERRED
 from labelfold.app.compare._splits import Part, Split, as_text, fold_splits, predictions_of
 from labelfold.app.compare._store import Store
-from labelfold.app.io._problems import one_line
-from labelfold.app.registry._method import fit_grouped
+from labelfold.app.io import one_line
+from labelfold.app.registry import fit_grouped
 
 # Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01

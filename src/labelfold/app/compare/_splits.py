@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from labelfold.app._extras import pd
 from labelfold.app.compare._choice import OutOfFold
 from labelfold.app.compare._data import Data
+from labelfold.app.io import pd
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
 # Below _FEW_LABELS labels there are more folds, so that more labels stay in training.

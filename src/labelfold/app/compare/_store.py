@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfold.app.compare._lock import FolderLock
-from labelfold.app.io._finished import append_synced, write_finished
-from labelfold.app.io._problems import FileProblem, writable_file
+from labelfold.app.io import FileProblem, append_synced, writable_file, write_finished
 
 COLUMNS = {
     "method": str,

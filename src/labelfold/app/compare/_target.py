@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import count
+from labelfold.app.io import count
 from labelfold.labels import Labels, read_labels, wording
 
 _TASKS = ("binary", "multiclass", "multilabel", "regression")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from labelfold.app._extras import pd
 from labelfold.app.compare._choice import gap
 from labelfold.app.compare._expect import distance
 from labelfold.app.compare._splits import whole
-from labelfold.app.io._problems import count
-from labelfold.app.registry._glosses import gloss
+from labelfold.app.io import count, pd
+from labelfold.app.registry import gloss
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Comparison

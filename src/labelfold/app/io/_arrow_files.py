@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pa
+from labelfold.app.io._extras import pa
 from labelfold.app.io._frames import Stream, checked, is_large
 from labelfold.app.io._limits import refuse_bomb
 from labelfold.app.io._problems import FileProblem, reporting
 from labelfold.app.io._sources import Request
-from labelfold.tables._arrow import as_arrow
-from labelfold.tables._blocks import BLOCK
+from labelfold.tables import BLOCK, as_arrow
 
 _FEATHER_1 = b"FEA1"
 

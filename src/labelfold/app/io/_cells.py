@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app._extras import pa, pc
-from labelfold.tables._arrow import written
+from labelfold.app.io._extras import pa, pc
+from labelfold.tables import written
 
 # Number of characters shown of a cell, and number of columns that are searched.
 _LONGEST, _SEARCHED = 20_000, 200

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from labelfold.app._extras import arrow_csv, pa
+from labelfold.app.io._extras import arrow_csv, pa
 from labelfold.app.io._limits import generated, open_text
 from labelfold.app.io._problems import FileProblem, listed, one_line, printable
 

@@ -11,15 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pa, pd
 from labelfold.app.io._csv import CsvFile
+from labelfold.app.io._extras import pa, pd
 from labelfold.app.io._limits import is_packed, refuse_bomb
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from, reporting
 from labelfold.app.io._sources import Request
-from labelfold.tables._arrow import MISSING, is_text, text_cells
-from labelfold.tables._blocks import BLOCK, LEARNED_FROM, Blocks, Sampler
-from labelfold.tables._column import matching
-from labelfold.tables._numbers import numbers
+from labelfold.tables import (
+    BLOCK,
+    LEARNED_FROM,
+    MISSING,
+    Blocks,
+    Sampler,
+    is_text,
+    matching,
+    numbers,
+    text_cells,
+)
 
 # Files larger than this, in bytes, are read in blocks. The unpacked size of a packed file is estimated by the factor.
 LARGE, _TIMES = 1 << 29, 5

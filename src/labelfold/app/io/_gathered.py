@@ -10,10 +10,10 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import Any
 
-from labelfold.app._extras import pa
+from labelfold.app.io._extras import pa
 from labelfold.app.io._frames import Stream, check_names
 from labelfold.app.io._problems import FileProblem, one_line
-from labelfold.tables._arrow import as_arrow, written
+from labelfold.tables import as_arrow, written
 
 # Above this size in bytes, blocks are kept in a temporary file.
 _IN_MEMORY = 1 << 27

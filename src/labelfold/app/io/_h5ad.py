@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app._extras import pd
+from labelfold.app.io._extras import pd
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen, group_values
 from labelfold.app.io._problems import FileProblem, read_from, reporting

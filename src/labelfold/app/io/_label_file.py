@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pd
+from labelfold.app.io._extras import pd
 from labelfold.app.io._frames import as_written
 from labelfold.app.io._label_lines import label_lines
 from labelfold.app.io._limits import is_packed
 from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, read_from
 from labelfold.app.io._sources import Reading, Request, find, read
-from labelfold.tables._column import matching
+from labelfold.tables import matching
 
 # Usual names of the column of labels, and of the column of row numbers, in labelling tools.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app._extras import pa
+from labelfold.app.io._extras import pa
 from labelfold.app.io._problems import FileProblem, failure_to_read, listed, read_from, reporting
 
 # A file is refused if it unpacks to more than ALWAYS bytes and to more than TIMES its size. Tables and models stay

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app._extras import pd
+from labelfold.app.io._extras import pd
 from labelfold.app.io._frames import group_values
 from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, reporting

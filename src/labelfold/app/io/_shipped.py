@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfold.app._extras import pd
+from labelfold.app.io._extras import pd
 from labelfold.app.io._problems import FileProblem, did_you_mean
 from labelfold.app.io._writing import write_table
 

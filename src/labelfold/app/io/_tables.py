@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app._extras import pa, pd
+from labelfold.app.io._extras import pa, pd
 from labelfold.app.io._frames import plain_numbers
 from labelfold.app.io._label_file import LabelFile
 from labelfold.app.io._problems import FileProblem, count
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
 from labelfold.app.io._split import from_frame, from_matrix, pictured
-from labelfold.tables._numbers import PLAIN, parsed, writing_of
+from labelfold.tables import PLAIN, parsed, writing_of
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pa, pd
 from labelfold.app.io._archives import undated
+from labelfold.app.io._extras import pa, pd
 from labelfold.app.io._finished import finished_file
 from labelfold.app.io._problems import FileProblem, writable_file
 

@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._extras import pd
-from labelfold.app.commands._console import named_rows
-from labelfold.app.compare._data import Data, read_data
-from labelfold.app.io._problems import Refusal, count
-from labelfold.app.io._tables import read_target
-from labelfold.app.io._writing import csv_text
+from labelfold.app.commands import named_rows
+from labelfold.app.compare import Data, read_data
+from labelfold.app.io import Refusal, count, csv_text, pd, read_target
 from labelfold.app.label._honest import expected
 from labelfold.app.label._session import Session
 from labelfold.tables import Recipe
@@ -54,9 +51,9 @@ def predictions_csv(session: Session, safe_csv: bool) -> bytes:
 
 def model_skops(session: Session, safe_csv: bool) -> bytes:
     """Return the current model, with all views weighed, as a model file."""
-    from labelfold.app.commands._model import fit_notes
+    from labelfold.app.commands import fit_notes
     from labelfold.app.io import save_model
-    from labelfold.app.registry._methods import get_method
+    from labelfold.app.registry import get_method
 
     with _one_at_a_time:
         fold, data = _model_of(session), _data(session)
@@ -70,7 +67,7 @@ def model_skops(session: Session, safe_csv: bool) -> bytes:
 def report_html(session: Session, safe_csv: bool) -> bytes:
     """Return a report on LabelFold alone, with the accuracy estimated from random questions."""
     from labelfold.app.compare import compare
-    from labelfold.app.report._page import render
+    from labelfold.app.report import render
 
     rows = session.rows
     with _one_at_a_time:
@@ -161,7 +158,7 @@ def _columns(session: Session) -> Any:
 
 def _as_text(column: Any) -> Any:
     """Return an Arrow column for a CSV file; whole numbers stay whole if others are missing."""
-    from labelfold.tables._arrow import is_text
+    from labelfold.tables import is_text
 
     if is_text(column.type):
         return column.fill_null("").to_pandas()

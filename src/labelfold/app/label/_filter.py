@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from labelfold.app.io._problems import Refusal
+from labelfold.app.io import Refusal
 from labelfold.app.label._session import Session
 
 

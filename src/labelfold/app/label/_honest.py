@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from labelfold import LabelFold
-from labelfold.app.compare._review import HeldOutPredictions
+from labelfold.app.compare import HeldOutPredictions
 
 # The grid: values of the current error, and of the power.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))

@@ -15,11 +15,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from labelfold.app.io._finished import append_synced, sync_folder
-from labelfold.app.io._label_file import JOURNAL, ROWS
-from labelfold.app.io._label_lines import label_lines
-from labelfold.app.io._locks import handle_of, lock
-from labelfold.app.io._problems import FileProblem, count, writable_file
+from labelfold.app.io import (
+    JOURNAL,
+    ROWS,
+    FileProblem,
+    append_synced,
+    count,
+    handle_of,
+    label_lines,
+    lock,
+    sync_folder,
+    writable_file,
+)
 
 # Columns after the row number and the ids. The last column holds digests of the row and of the table.
 FIELDS = (*JOURNAL, "predicted", "confidence", "content")

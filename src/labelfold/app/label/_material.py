@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare._data import as_matrix
-from labelfold.app.compare._plan import image_sides
-from labelfold.app.io._cells import Cells
-from labelfold.app.io._frames import as_written
-from labelfold.app.io._problems import Refusal
-from labelfold.app.io._sources import folder_of
-from labelfold.app.io._tables import Table
+from labelfold.app.compare import as_matrix, image_sides
+from labelfold.app.io import Cells, Refusal, Table, as_written, folder_of
 from labelfold.app.label._journal import FIELDS
-from labelfold.rows._host import short_indices
+from labelfold.rows import short_indices
 from labelfold.tables import Recipe
 
 MOST_CLASSES = 1000

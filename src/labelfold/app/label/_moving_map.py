@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from labelfold._layout import Layout, aligned, layout
-from labelfold.app._settle import unit
+from labelfold.app.compare import unit
+from labelfold.features import Layout, aligned, layout
 
 # Number of landmarks of t-SNE, and its perplexity. Other rows are placed among the landmarks.
 _LANDMARKS, _NEIGHBORS = 500, 20

@@ -10,14 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_array
 
-from labelfold.app._extras import pd
-from labelfold.app.io._label_file import cell_text
-from labelfold.app.io._problems import Refusal, count, refusing
-from labelfold.app.io._tables import Table
+from labelfold.app.io import Refusal, Table, cell_text, count, pd, refusing
 from labelfold.app.label import missing
 from labelfold.app.label._material import material
-from labelfold.tables import Recipe
-from labelfold.tables._arrow import as_arrow, is_table
+from labelfold.tables import Recipe, as_arrow, is_table
 
 if TYPE_CHECKING:
     from labelfold.app.label._run import Running

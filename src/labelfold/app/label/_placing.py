@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from labelfold.app.io._cells import Cells
-from labelfold.app.io._problems import FileProblem, count
+from labelfold.app.io import Cells, FileProblem, count
 from labelfold.app.label._journal import Journal
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from labelfold import LabelFold
-from labelfold.app._explain import top_gap
-from labelfold.app._settle import nearest, settle, unit
-from labelfold.semi_supervised._unsupervised import unsupervised
+from labelfold.app.compare import nearest, settle, top_gap, unit
+from labelfold.semi_supervised import unsupervised
 
 STRATEGIES = {
     "mixed": "rows that would settle most of what is unsure around them, and one in four at random",

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvicorn
 
-from labelfold.app.io._problems import FileProblem
+from labelfold.app.io import FileProblem
 from labelfold.app.label._journal import Journal
 from labelfold.app.label._material import Material
 from labelfold.app.label._server import Page

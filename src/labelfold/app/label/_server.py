@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from labelfold.app.io._problems import FileProblem, Refusal, one_line, refusing
+from labelfold.app.io import FileProblem, Refusal, one_line, refusing
 from labelfold.app.label._export import EXPORTS
 from labelfold.app.label._filter import matching_rows
 from labelfold.app.label._safety import Guard

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import Refusal, did_you_mean, printable
-from labelfold.app.io._tables import EMPTY
+from labelfold.app.io import EMPTY, Refusal, did_you_mean, printable
 from labelfold.app.label._honest import Expected, curve, expected, forecast
 from labelfold.app.label._journal import Journal, Line
 from labelfold.app.label._marks import CHANGE, CLICK, LASSO, REDO, SKIP, UNDO, Mark, Marks

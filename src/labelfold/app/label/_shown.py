@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app._explain import correlations
+from labelfold.app.compare import correlations
 from labelfold.app.label._material import Material
 from labelfold.app.label._session import Session
-from labelfold.app.report._map import packed
-from labelfold.rows._host import dense
+from labelfold.app.report import packed
+from labelfold.rows import dense
 
 _SAMPLE = 2000  # number of rows that a row is compared with
 _MOST_COLUMNS = 300
@@ -73,7 +73,7 @@ class Shown:
         """Return the image of a row as a PNG of limited size; None if there is none or it cannot be read."""
         if self.rows.images is None:
             return None
-        from labelfold.app.io._images import picture  # only rows that are images need Pillow
+        from labelfold.app.io import picture  # only rows that are images need Pillow
 
         found = picture(self.rows.images[i], _SIDE)
         if found is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._problems import one_line
+from labelfold.app.io import one_line
 from labelfold.app.label._honest import Doubt, look_again
 from labelfold.app.label._moving_map import MovingMap
 from labelfold.app.label._start import start

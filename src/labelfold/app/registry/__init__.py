@@ -1,6 +1,5 @@
 """The registry: every method that the command line and `compare` can make."""
 
-from labelfold.app.registry._method import Method
-from labelfold.app.registry._methods import METHODS, available_methods, get_method, install
+import lazy_loader as lazy
 
-__all__ = ["METHODS", "Method", "available_methods", "get_method", "install"]
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

@@ -19,7 +19,7 @@ from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenC
 from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread
 from labelfold.app.registry._yardsticks import SupervisedUMAP
-from labelfold.numerics.least_squares._pose import MAX_GRAM_BYTES
+from labelfold.numerics import MAX_GRAM_BYTES
 
 # Candidates as multiples of the mean squared spread of the data, the default first; see Tuned. Every method has the
 # same candidates, so none gets more tries than another.

@@ -8,8 +8,8 @@ from typing import Any
 from sklearn.base import TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
+from labelfold.app.registry._column_kind import AS_IS, FORMS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
 from labelfold.features import Ranks, TfIdf
-from labelfold.features._column_kind import AS_IS, FORMS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
 
 
 def column_form(scale: bool | str) -> str:

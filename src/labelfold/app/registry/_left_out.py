@@ -12,9 +12,7 @@ from sklearn.base import clone
 from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import right
 from labelfold.labels import Labels
-from labelfold.model_selection import SemiSupervisedKFold
-from labelfold.model_selection._choosing import left_out_guesses
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses
 
 
 def left_out_splits(

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from labelfold.app.registry._column_forms import column_form, make_form
+from labelfold.app.registry._column_kind import AS_IS, TF_IDF
 from labelfold.app.registry._multilabel import for_task
-from labelfold.features._column_kind import AS_IS, TF_IDF
-from labelfold.model_selection._groups import Groups
+from labelfold.model_selection import Groups
 
 if TYPE_CHECKING:
     from labelfold.app.registry._suitability import Facts

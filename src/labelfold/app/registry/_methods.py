@@ -40,7 +40,7 @@ def get_method(name: str) -> Method:
     >>> get_method("PCA-SVM").title
     'PCA + SVM'
     """
-    from labelfold.app.io._problems import did_you_mean
+    from labelfold.app.io import did_you_mean
 
     names = [method.name for method in available_methods()]
     method = METHODS.get(str(name).strip().lower().replace("_", "-"))

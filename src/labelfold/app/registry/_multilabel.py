@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold._decisions import measure_of
+from labelfold.base import measure_of
 from labelfold.labels import Labels, read_labels
 
 

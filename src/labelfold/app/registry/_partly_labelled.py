@@ -20,14 +20,14 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold._decisions import TaskScore
-from labelfold._sklearn import available_if
 from labelfold.app.registry._left_out import left_out_score, left_out_splits, size_without_folds
 from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, tags_of_task
+from labelfold.base import TaskScore
 from labelfold.labels import Labels, read_labels
-from labelfold.model_selection._groups import Groups, read_groups
-from labelfold.rows._host import short_indices
+from labelfold.model_selection import Groups, read_groups
+from labelfold.rows import short_indices
+from labelfold.utils import available_if
 
 
 class Labelled(TaskScore, ClassifierMixin, BaseEstimator):

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.app.registry._multilabel import tags_of_task
-from labelfold.numerics._tree_nodes import TreeNodes
+from labelfold.semi_supervised import TreeNodes
 
 _KINDS = {"extra trees": "ExtraTrees", "random forest": "RandomForest"}
 

@@ -12,16 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app._explain import top_features
-from labelfold.app.compare._results import Comparison
-from labelfold.app.compare._splits import whole
-from labelfold.app.compare._words import guessing, repeats_run, sized, two_scores
-from labelfold.app.io._problems import count
-from labelfold.app.registry._glosses import gloss
+from labelfold.app.compare import Comparison, guessing, repeats_run, sized, top_features, two_scores, whole
+from labelfold.app.io import count
+from labelfold.app.registry import AS_IS, gloss
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
 from labelfold.app.report._map import pictures, placed
-from labelfold.features._column_kind import AS_IS
 
 _MADE = {
     "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",

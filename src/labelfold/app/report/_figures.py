@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from labelfold.app._extras import pd
-from labelfold.app.compare._choice import interval
-from labelfold.app.compare._results import Comparison
+from labelfold.app.compare import Comparison, interval
+from labelfold.app.io import pd
 
 # distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
 COLOURS = (

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
-from labelfold.app.compare._results import Comparison
-from labelfold.app.io._problems import count
+from labelfold.app.compare import Comparison
+from labelfold.app.io import count
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._map import packed, pictures
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.compare._data import Data
-from labelfold.app.compare._results import Comparison
-from labelfold.app.compare._review import HeldOutPredictions, Map
+from labelfold.app.compare import Comparison, Data, HeldOutPredictions, Map
 
 _MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
 _MOST_LABELS = 30  # most labels to choose from, for several labels a row

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare._results import Comparison
-from labelfold.app.compare._words import brief
+from labelfold.app.compare import Comparison, brief
 from labelfold.app.report._figures import COLOURS, GREY
 from labelfold.app.report._page import fill
 

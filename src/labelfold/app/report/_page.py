@@ -13,9 +13,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from labelfold.app.compare._results import Comparison
-from labelfold.app.io._finished import write_finished
-from labelfold.app.io._problems import writable_file
+from labelfold.app.compare import Comparison
+from labelfold.app.io import writable_file, write_finished
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._context import context, has_curve
 from labelfold.app.report._map import map_data

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from labelfold.rows._block_sums import add_product
+from labelfold.rows import add_product
 
 Operator = Callable[[np.ndarray], np.ndarray]
 

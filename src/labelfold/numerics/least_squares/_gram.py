@@ -10,7 +10,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold.numerics.least_squares._band import WIDTH, Band
-from labelfold.rows._block_sums import triangle_of
+from labelfold.rows import triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
 

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold._warn import warn_user
 from labelfold.numerics.least_squares._block_cg import (
     BlockCG,
     column_norms,
@@ -22,8 +21,8 @@ from labelfold.numerics.least_squares._gram import EPS
 from labelfold.numerics.least_squares._normal_equations import ColumnSide, RowSide
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
 from labelfold.numerics.least_squares._shifted_cg import shifted_cg
-from labelfold.rows import Rows, Weighted, centered
-from labelfold.rows import _threads as threads
+from labelfold.rows import Rows, Weighted, centered, single_blas
+from labelfold.utils import warn_user
 
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets
@@ -92,7 +91,7 @@ class KrylovProblem(LeastSquaresProblem):
         if patience is None:
             # Together they may take as many iterations as all of them separately with a sketch.
             patience = _EACH[self.X.resident] * len(ridges)
-        with threads.single_blas():
+        with single_blas():
             answers = shifted_cg(
                 side.product,
                 side.B,
@@ -113,7 +112,7 @@ class KrylovProblem(LeastSquaresProblem):
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
         patience *= 1 + self.may_be_single
-        with threads.single_blas():
+        with single_blas():
             found = self._iterate(ridge, start, patience, may_sketch=True)
         assert found is not None
         if found.residual > self.tol:
@@ -126,7 +125,7 @@ class KrylovProblem(LeastSquaresProblem):
 
     def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
         """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
-        with threads.single_blas():
+        with single_blas():
             return self._iterate(ridge, start, patience, may_sketch=False)
 
     def _iterate(

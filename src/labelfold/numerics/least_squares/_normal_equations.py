@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labelfold.numerics.least_squares._block_cg import Scaling, Sketch, column_norms, nystrom_sketch
-from labelfold.rows import Block, Rows
-from labelfold.rows._sums import total
+from labelfold.rows import Block, Rows, total
 
 if TYPE_CHECKING:
     from labelfold.numerics.least_squares._pose import RowTargets

@@ -36,9 +36,7 @@ from labelfold.numerics.least_squares._gram import (
 )
 from labelfold.numerics.least_squares._iterative import KrylovProblem
 from labelfold.numerics.least_squares._problem import LeastSquares, LeastSquaresProblem
-from labelfold.rows import Block, Rows, centered
-from labelfold.rows import _threads as threads
-from labelfold.rows._block_sums import less_outer
+from labelfold.rows import Block, Rows, blas_for, centered, less_outer
 
 MAX_GRAM_BYTES = 512 << 20
 
@@ -278,7 +276,7 @@ class GramProblem(LeastSquaresProblem):
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
-        with threads.blas_for(len(self.mean)):
+        with blas_for(len(self.mean)):
             found = self.gram.solve(self.M, ridge)
             if found is not None:
                 W, D = found[1], found[0].T @ found[0]

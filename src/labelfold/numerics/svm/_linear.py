@@ -19,8 +19,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold._warn import warn_user
-from labelfold.rows import _threads as threads
+from labelfold.rows import run_jobs, shares
+from labelfold.utils import warn_user
 
 # Squared norms in this range neither overflow nor vanish in a solve; other rows are scaled first.
 _SAFE = (1e-100, 1e100)
@@ -157,8 +157,8 @@ def linear_svms(
         return ended
 
     n_values = rows[1].size if rows[0] is None else rows[0].size
-    jobs = threads.shares(len(signs), _ROUNDS * float(n_values) * len(signs))
-    ended = [one for job in threads.run(train, jobs) for one in job]
+    jobs = shares(len(signs), _ROUNDS * float(n_values) * len(signs))
+    ended = [one for job in run_jobs(train, jobs) for one in job]
     gap, n_iter = max(ended, default=(0.0, 0))[0], max((rounds for _, rounds in ended), default=0)
     if gap > tol:
         warn_user(

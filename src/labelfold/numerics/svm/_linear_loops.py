@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import FAST, compiled, dot
+from labelfold.utils import FAST, compiled, dot
 
 _compile = compiled(FAST)
 

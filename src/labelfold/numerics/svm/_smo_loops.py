@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold._compiled import FAST, compiled
+from labelfold.utils import FAST, compiled
 
 _compile, _compile_fast = compiled(), compiled(FAST)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from labelfold._warn import warn_user
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix
 from labelfold.rows.adapters._device_copies import to_device, to_host, together
@@ -24,6 +23,7 @@ from labelfold.rows.adapters._local import (
     not_finite,
 )
 from labelfold.rows.adapters._memory import memory_rows
+from labelfold.utils import warn_user
 
 # Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its
 # memory does not suffice for a pass. On the host the size limits the memory of a pass.

@@ -117,7 +117,7 @@ def _copied(x: Any) -> np.ndarray:
             flat_out[a : a + step] = held[: len(piece)].numpy()
 
     n_jobs = min(len(starts), threads.n_threads(), _COPIERS)
-    threads.run(copy, [starts[i::n_jobs] for i in range(n_jobs)])
+    threads.run_jobs(copy, [starts[i::n_jobs] for i in range(n_jobs)])
     return out
 
 

@@ -13,8 +13,7 @@ from scipy import sparse
 from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import Mapped, check_aligned, limit, merge
-from labelfold.rows.adapters._local import match_dtype as match
+from labelfold.rows.adapters._local import Mapped, check_aligned, limit, match_dtype as match, merge
 from labelfold.rows.adapters._memory import memory_rows, stacked_rows
 
 
@@ -98,7 +97,7 @@ class IterableRows(Rows):
                 start += rows.shape[0]
             if start > n:
                 break
-            threads.run(run, jobs)
+            threads.run_jobs(run, jobs)
         if start != n:
             raise _changed(f"{'more' if start > n else start} rows", n)
         return mapped.result(), merge(workers).finish()

@@ -69,7 +69,7 @@ class LocalRows(Rows):
                     sums.add(partial)
             return sums
 
-        sums = merge(threads.run(run, slabs(limit(self.cuts(), most_rows), self.n_workers())))
+        sums = merge(threads.run_jobs(run, slabs(limit(self.cuts(), most_rows), self.n_workers())))
         return mapped.result(), sums.finish(self.get)
 
 

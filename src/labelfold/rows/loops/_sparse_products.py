@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from labelfold._compiled import FAST, compiled
 from labelfold.rows import _threads as threads
 from labelfold.rows.loops._vectors import VECTOR_BYTES, add_rows, add_to_rows, aligned, run
+from labelfold.utils import FAST, compiled
 
 # Largest width k for which a separate loop is compiled, in a sixth of a second. It takes a fifth to two thirds of the
 # time of the general loop.
@@ -74,7 +74,7 @@ def csr_outer(X: sparse.csr_array) -> np.ndarray:
     def fill(piece: tuple[int, int], stop: Any) -> None:
         _outer(X.data, X.indices, X.indptr, above, T.data, T.indices, T.indptr, *piece, out)
 
-    threads.run(fill, list(itertools.pairwise(pieces)))
+    threads.run_jobs(fill, list(itertools.pairwise(pieces)))
     return out
 
 
@@ -92,7 +92,7 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
         csr_normal(columns.data, columns.indices, columns.indptr, padded(part), out)
         return out[:, : part.shape[1]]
 
-    parts = threads.run(fill, list(itertools.pairwise(cuts)))
+    parts = threads.run_jobs(fill, list(itertools.pairwise(cuts)))
     return np.hstack([np.empty_like(P[:, :0]), *parts])
 
 

@@ -21,7 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from labelfold._compiled import FAST, compiled
+from labelfold.utils import FAST, compiled
 
 # Width of the widest vectors; the compiler splits them on narrower machines.
 VECTOR_BYTES = 64

@@ -1,0 +1,31 @@
+from ._decisions import (
+    Decisions as Decisions,
+    TaskScore as TaskScore,
+    classifies as classifies,
+    indicator_scores as indicator_scores,
+    linear_values as linear_values,
+    measure_of as measure_of,
+)
+from ._descent import (
+    Descent as Descent,
+    Iterates as Iterates,
+    Iterative as Iterative,
+    descend as descend,
+    repeated as repeated,
+)
+from ._estimator import (
+    ITERATIONS as ITERATIONS,
+    KernelForm as KernelForm,
+    Reducer as Reducer,
+    RowsEstimator as RowsEstimator,
+    RowsTransformer as RowsTransformer,
+    fitting as fitting,
+    labelled_rows as labelled_rows,
+    refuse_without_kernel as refuse_without_kernel,
+    spread as spread,
+)
+from ._linear_reducer import (
+    BLOCK_BYTES as BLOCK_BYTES,
+    LinearReducer as LinearReducer,
+    Scores as Scores,
+)

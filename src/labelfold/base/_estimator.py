@@ -1,0 +1,269 @@
+"""The base of all estimators: it reads X and y, and selects the labelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import validate_data
+
+from labelfold.labels import Labels, read_labels
+from labelfold.rows import (
+    Featurized,
+    Rows,
+    all_finite,
+    as_rows,
+    columns_of,
+    first_unlike_a_number,
+    gathered,
+    is_table,
+    refuse_odd_table,
+    stored_values,
+    to_host,
+)
+from labelfold.utils import Interval, StrOptions, _check_feature_names, _check_n_features, _fit_context
+
+# Constraints of the parameters that iterative estimators have in common.
+ITERATIONS: dict[str, Any] = {
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+_Fit = TypeVar("_Fit", bound=Callable[..., Any])
+
+
+class RowsEstimator(BaseEstimator):
+    """An estimator that reads its data as rows, from every container."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+
+    # The tasks that are accepted.
+    _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
+
+    # Largest number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
+    # rank.
+    _most_components: ClassVar[int | None] = None
+
+    # Whether `fit` needs y.
+    _needs_labels: ClassVar[bool] = True
+
+    def _validate_params(self) -> None:
+        """Check the parameters; booleans do not count as numbers."""
+        super()._validate_params()
+        for name, kinds in self._parameter_constraints.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) and not {"boolean", "verbose"}.intersection(kinds):
+                raise ValueError(
+                    f"{name}={value} was given to {type(self).__name__}, where a number is expected"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to be saved or copied to another process; Dask arrays are brought to the host."""
+        return {name: gathered(value) for name, value in super().__getstate__().items()}
+
+    def _rows(self, X: Any, *, reset: bool) -> Rows:
+        """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""
+        if is_table(X):
+            refuse_odd_table(X)
+            try:
+                rows = as_rows(
+                    validate_data(
+                        self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+                    )
+                )
+            except (TypeError, ValueError) as error:
+                if cell := first_unlike_a_number(X):
+                    why = f" ({error})" if " of type " in cell else ""
+                    raise (TypeError if isinstance(error, TypeError) else ValueError)(
+                        f"{cell}, where {type(self).__name__} expects numbers; put labelfold.Recipe() before it in a "
+                        f"pipeline, which reads text, categories and dates, or drop the column{why}"
+                    ) from None
+                raise
+        else:
+            rows = as_rows(X, None if reset else self)  # checks the values, unless they are rows already
+            if rows.names is not None:
+                self._check_names(rows.names, reset=reset)
+            elif rows is not X:
+                _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
+            _check_n_features(self, rows, reset=reset)
+        if reset and self._most_components is not None:
+            k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
+            if isinstance(k, Integral) and int(k) > most:
+                raise ValueError(
+                    f"n_components={k} was given for X of {rows.shape[0]} rows and {rows.shape[1]} columns, where "
+                    f"{most} at most is expected"
+                )
+        return rows
+
+    def _check_names(self, names: list[str], *, reset: bool) -> None:
+        """Store the names of the columns of a file, or compare them with those of `fit`."""
+        if reset:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif list(getattr(self, "feature_names_in_", names)) != names:
+            now, then = (", ".join(map(repr, some[:5])) for some in (names, list(self.feature_names_in_)))
+            raise ValueError(
+                f"X has the columns {now}, ..., where {type(self).__name__} was fitted on {then}, ...; give it the "
+                "same columns in the same order"
+            )
+
+    def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
+        """Return the labels of the rows. All estimators read y through this method."""
+        return read_labels(
+            to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
+            n_rows,
+            unlabeled=self.unlabeled,
+            task=getattr(self, "task", "auto"),
+            allowed=self._allowed,
+            estimator=type(self).__name__,
+        )
+
+    def _keep_task(self, task: str, classes: np.ndarray, flat: bool = True) -> None:
+        """Store the task and, except in regression, the classes; ``flat`` if the numbers were one column."""
+        self.task_, self._flat = task, flat
+        if task != "regression":
+            self.classes_ = classes
+        else:
+            self.__dict__.pop("classes_", None)
+
+    def _seen(self, rows: Rows) -> Rows:
+        """Return the rows as the components see them: after the feature map, if there is one."""
+        feature_map = getattr(self, "feature_map_", None)
+        if feature_map is None:
+            return rows
+        return Featurized(rows, feature_map.transform, getattr(feature_map, "eps_", 0.0))
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare the input that the estimator takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = self._needs_labels
+        return tags
+
+
+class RowsTransformer(TransformerMixin, RowsEstimator):
+    """An estimator with ``transform``."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class Reducer(ClassNamePrefixFeaturesOutMixin, RowsTransformer):
+    """A transformer whose output has one column for each of its ``components_``."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+
+class KernelForm(RowsEstimator):
+    """An estimator with a kernel, or with None for rows as they are."""
+
+    _parameter_constraints = {
+        "kernel": [str, callable, None],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="neither"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+    }
+
+    def _set_feature_map(self, kernel_map: Callable[..., Any], rows: Rows, **options: Any) -> None:
+        """Store ``feature_map_`` and ``gamma_``, None without a kernel; the options are those of ``kernel_map``."""
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
+        given = {name: getattr(self, name) for name in ("gamma", "degree", "coef0", "n_landmarks")}
+        if self.kernel is None:
+            refuse_without_kernel(**given)
+            return
+        options["max_gram_bytes"] = self.max_gram_bytes
+        self.feature_map_, self.gamma_ = kernel_map(rows, self.kernel, **given, **options)
+
+
+def fitting(fit: _Fit) -> _Fit:
+    """Decorate a ``fit``: check the parameters first, and raise one clear error if numbers overflow or vanish.
+
+    NumPy's floating-point warnings are suppressed. Either all learned values are finite, or there is an error.
+    """
+
+    @wraps(fit)
+    def in_range(self: Any, *args: Any, **options: Any) -> Any:
+        try:
+            with np.errstate(all="ignore"):
+                fitted = fit(self, *args, **options)
+        except (np.linalg.LinAlgError, ArithmeticError) as error:
+            raise _out_of_range(self) from error
+        if any(_is_lost(value) for name, value in vars(self).items() if name.endswith("_")):
+            raise _out_of_range(self)
+        return fitted
+
+    checked: Any = _fit_context(prefer_skip_nested_validation=True)(in_range)
+    return checked
+
+
+def finite(model: Any, made: Any) -> Any:
+    """Return the output of a fitted model; raise an error if it has overflowed."""
+    if _is_lost(made):
+        raise ValueError(
+            f"{type(model).__name__} makes numbers of these rows that leave the range of {made.dtype}; give X in the "
+            "scale of the rows it was fitted to, in float64"
+        )
+    return made
+
+
+def _out_of_range(model: Any) -> ValueError:
+    """Return the error of a fit whose numbers overflow or vanish."""
+    return ValueError(
+        f"{' '.join(repr(model).split())} was given X whose numbers leave the range of floating point on the way to "
+        "a result; multiply X by a constant or scale its columns to about 1, and keep parameters near their defaults"
+    )
+
+
+def _is_lost(value: Any) -> bool:
+    """Return whether an array of floats has entries that are not finite."""
+    if getattr(getattr(value, "dtype", None), "kind", "") != "f":
+        return False
+    return not all_finite(stored_values(value))
+
+
+def refuse_without_kernel(**given: Any) -> None:
+    """Raise an error if parameters of a kernel are given without a kernel, unless they are None or "auto"."""
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise ValueError(
+                f"{name}={value!r} was given without a kernel; name one, such as kernel='rbf', or leave {name} out"
+            )
+
+
+def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
+    """Return the labelled rows if they fit into memory, otherwise all rows with a mask.
+
+    Returns
+    -------
+    rows : Rows
+        The labelled rows, or all rows.
+    mask : ndarray of bool or None
+        Mask of the labelled rows, if all rows are returned.
+    """
+    if labels.all_labelled:
+        return rows, None
+    if labels.n_labelled * rows.row_bytes() <= most_bytes:
+        return rows.subset(labels.index), None
+    return rows, labels.labelled
+
+
+def spread(T: np.ndarray, mask: np.ndarray | None, rest: int = 0) -> np.ndarray:
+    """Return targets of the labelled rows as targets of the rows from `labelled_rows`; others are ``rest``."""
+    if mask is None:
+        return T
+    full = np.full((len(mask), *T.shape[1:]), rest, dtype=T.dtype)
+    full[mask] = T
+    return full

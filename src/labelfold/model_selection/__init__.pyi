@@ -1,0 +1,27 @@
+from ._budgets import (
+    LabelBudgetSplit as LabelBudgetSplit,
+    LabelProblem as LabelProblem,
+    default_budgets as default_budgets,
+    label_curve as label_curve,
+)
+from ._choosing import (
+    best_candidate as best_candidate,
+    fold_scores as fold_scores,
+    left_out_guesses as left_out_guesses,
+)
+from ._folds import (
+    RepeatedSemiSupervisedKFold as RepeatedSemiSupervisedKFold,
+    SemiSupervisedKFold as SemiSupervisedKFold,
+)
+from ._groups import (
+    Groups as Groups,
+    copies_of as copies_of,
+    deal_groups as deal_groups,
+    read_groups as read_groups,
+    refuse_one_group as refuse_one_group,
+)
+from ._scoring import (
+    LabelledScorer as LabelledScorer,
+    OneStandardError as OneStandardError,
+    one_standard_error as one_standard_error,
+)

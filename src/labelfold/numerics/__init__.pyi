@@ -1,0 +1,69 @@
+from ._eigen import (
+    ROUND_OFF as ROUND_OFF,
+    Eigen as Eigen,
+    bordered as bordered,
+    first_eigenvector as first_eigenvector,
+    first_eigenvectors as first_eigenvectors,
+    is_definite as is_definite,
+    largest_eigenvectors as largest_eigenvectors,
+    orthonormal as orthonormal,
+    signed as signed,
+    whitening as whitening,
+)
+from ._factor_starts import (
+    RandomRows as RandomRows,
+    Start as Start,
+    factor_start as factor_start,
+    svd_start as svd_start,
+)
+from ._ranges import (
+    NORMS as NORMS,
+    check_norm as check_norm,
+    count_negative as count_negative,
+    nonnegative_numbers as nonnegative_numbers,
+    refuse_negative as refuse_negative,
+)
+from ._scale import (
+    kernel_spread as kernel_spread,
+    row_spread as row_spread,
+)
+from ._svd import (
+    randomized_svd as randomized_svd,
+    row_side_svd as row_side_svd,
+)
+from .least_squares._block_cg import (
+    nystrom_sketch as nystrom_sketch,
+    preconditioned_cg as preconditioned_cg,
+)
+from .least_squares._gram import (
+    EPS as EPS,
+    Factor as Factor,
+    Gram as Gram,
+    rounding as rounding,
+)
+from .least_squares._kernel_problem import (
+    KernelProblem as KernelProblem,
+)
+from .least_squares._pose import (
+    MAX_GRAM_BYTES as MAX_GRAM_BYTES,
+    GramProblem as GramProblem,
+    RowTargets as RowTargets,
+    pose as pose,
+    read_factor as read_factor,
+    triangle as triangle,
+)
+from .least_squares._problem import (
+    LeastSquares as LeastSquares,
+    LeastSquaresProblem as LeastSquaresProblem,
+)
+from .svm._kernel import (
+    KernelSVM as KernelSVM,
+    solve_machines as solve_machines,
+    unsettled as unsettled,
+)
+from .svm._linear import (
+    LinearSVM as LinearSVM,
+    linear_svm as linear_svm,
+    linear_svms as linear_svms,
+    perceptron as perceptron,
+)

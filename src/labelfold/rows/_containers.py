@@ -1,0 +1,173 @@
+"""Containers as rows: which adapter reads a container, and what is asked of one before it is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+from scipy import sparse
+
+from labelfold.rows._protocol import Rows
+from labelfold.rows.adapters._files import file_rows
+from labelfold.rows.adapters._iterable import IterableRows
+from labelfold.rows.adapters._memory import memory_rows
+from labelfold.rows.adapters._stream import memmap_rows
+
+
+def as_rows(X: Any, like: Any = None) -> Rows:
+    """Return the data as rows.
+
+    Parameters
+    ----------
+    X : container
+        A NumPy array, nested lists or a DataFrame of numbers; a SciPy sparse matrix or array (CSR is used unchanged,
+        other formats are converted); a ``numpy.memmap`` or the path of a .npy, Parquet, CSV or svmlight file
+        (streamed, see `read_rows`); a list of blocks, or any object or function that returns the same blocks each
+        time (streamed); an array-API array such as a torch tensor, dense or sparse (processed on its device); a Dask
+        array (dense chunks, or chunks that hold SciPy sparse matrices) or a Dask DataFrame of numbers.
+    like : fitted estimator, optional
+        Of a file, the columns that the estimator was fitted on are read.
+
+    Returns
+    -------
+    rows : Rows
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> blocks = [np.ones((2, 3)), np.zeros((1, 3))]
+    >>> as_rows(blocks).mean()
+    array([0.66666667, 0.66666667, 0.66666667])
+    """
+    rows = X if isinstance(X, Rows) else _adapted(X, like)
+    if not rows.shape[0]:
+        raise ValueError("X holds no rows, where at least one row is expected; give it some rows")
+    return rows
+
+
+def _adapted(X: Any, like: Any) -> Rows:
+    if isinstance(X, np.memmap):
+        return memmap_rows(X)
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return memory_rows(X)
+    if isinstance(X, str | os.PathLike):
+        return file_rows(X, getattr(like, "feature_names_in_", None), getattr(like, "n_features_in_", None))
+    if _is_dask(X):
+        from labelfold.rows.adapters._dask import DaskRows
+
+        return DaskRows(X)
+    if is_array_api_obj(X):
+        if "sparse" in str(getattr(X, "layout", "")):
+            from labelfold.rows.adapters._device_sparse_rows import DeviceSparseRows
+
+            return DeviceSparseRows(X)
+        from labelfold.rows.adapters._device import DeviceRows
+
+        return DeviceRows(X)
+    if _is_blocks(X):
+        return IterableRows(X)
+    return memory_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)
+
+
+def is_table(X: Any) -> bool:
+    """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
+    if isinstance(X, np.ndarray) or sparse.issparse(X):
+        return not isinstance(X, np.memmap)
+    others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
+    return not others
+
+
+def first_unlike_a_number(X: Any) -> str:
+    """Return which column of a table holds a value that is not a number, and its row (from 0); "" if none does.
+
+    >>> first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
+    "Column 1 holds 'red' in row 1"
+    """
+    if sparse.issparse(X):
+        return ""
+    named = hasattr(X, "columns")
+    array = X if named else np.asarray(X)
+    if not named and array.ndim != 2:
+        return ""
+    for name in list(X.columns) if named else range(array.shape[1]):
+        values = np.asarray(X[name] if named else array[:, name])
+        if values.dtype.kind in "Mm":
+            return f"Column {name!r} holds dates or times, such as {values[:1].astype(str)[0]} in row 0"
+        if values.dtype.kind not in "biufc" and values.ndim == 1:
+            for i, value in enumerate(values):
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    return f"Column {name!r} holds {_shortened(value)} in row {i}"
+    return ""
+
+
+def refuse_odd_table(X: Any) -> None:
+    """Raise an error for a data frame with a name twice, or rows of different lengths in a list.
+
+    >>> refuse_odd_table([[1.0], [1.0, 2.0]])
+    Traceback (most recent call last):
+    ValueError: X holds rows of different lengths, where each row has a number for every column; fill the gaps first
+    """
+    names = list(X.columns) if hasattr(X, "columns") else []
+    if len(set(names)) < len(names):
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise ValueError(f"X has more than one column named {twice!r}; give each column a name of its own")
+    if isinstance(X, list | tuple) and len({len(row) for row in X if isinstance(row, list | tuple)}) > 1:
+        raise ValueError(
+            "X holds rows of different lengths, where each row has a number for every column; fill the gaps first"
+        )
+
+
+def _shortened(value: Any) -> str:
+    """Return a value as text for a message.
+
+    >>> _shortened("a" * 50), _shortened(["x"])
+    ("'aaaaaaaaaaaaaaaaaaaaaaaaa...'", "['x'] of type list")
+    """
+    text = repr(value)
+    text = text if len(text) <= 32 else f"{text[:26]}...{text[-1]}"
+    return text if isinstance(value, str) else f"{text} of type {type(value).__name__}"
+
+
+def stored_values(X: Any) -> np.ndarray:
+    """Return the entries of an array, or those that a sparse matrix stores.
+
+    >>> stored_values(sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
+    array([2., 3.])
+    """
+    return X.data if sparse.issparse(X) else X
+
+
+def columns_of(X: Any, n_columns: int) -> Any:
+    """Return a table without rows that has the columns of X, with their names if X has names.
+
+    >>> columns_of([[1.0, 2.0]], 2).shape
+    (0, 2)
+    """
+    if not hasattr(X, "columns"):
+        return np.empty((0, n_columns))
+    return getattr(X, "_meta", X)  # the empty pandas frame of a Dask frame
+
+
+def gathered(value: Any) -> Any:
+    """Return a Dask array as NumPy, and any other value unchanged."""
+    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and "dask" in sys.modules
+
+
+def _is_blocks(X: Any) -> bool:
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(getattr(block, "ndim", 0) == 2 for block in X)
+    if isinstance(X, Iterator) or callable(X):
+        return True
+    return hasattr(X, "__iter__") and not hasattr(X, "__array__") and not hasattr(X, "__getitem__")

@@ -1,0 +1,5 @@
+"""What every room uses: progress and warnings, compiled loops, the private names of scikit-learn."""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)
