@@ -106,8 +106,11 @@ class Clock:
 
     def _count_steps(self, patches: ExitStack) -> None:
         """Count Newton's steps, small systems of least squares with bounds, and sweeps of sparse rows."""
-        from labelfold.factorization import _triton_pivots as pivots
-        from labelfold.factorization.kl import _triton_loops as loops, _triton_place as entry_loops
+        from labelfold.factorization import (
+            _triton_divergence as loops,
+            _triton_divergence_sparse as entry_loops,
+            _triton_pivots as pivots,
+        )
 
         newton, solve, place = loops.newton_system, pivots.nonnegative_rows, entry_loops.placed_rows
 

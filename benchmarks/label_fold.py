@@ -34,7 +34,7 @@ from sklearn.svm import SVC
 
 from _common import peak_beyond, pinned, slope
 from labelfold import LabelFold
-from labelfold.semi_supervised._view_list import FILTERS, View, views_of
+from labelfold.semi_supervised._views import FILTERS, View, views_of
 
 THREADS = 2
 LABELLED = 50

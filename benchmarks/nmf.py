@@ -27,8 +27,13 @@ from sklearn.decomposition import NMF, MiniBatchNMF
 
 from _common import best_of, pinned, slope
 from labelfold import KLNMF, SSNMF, NMFAlpha
-from labelfold.factorization.kl._factors import divergence, divergence_factors
-from labelfold.factorization.kl._starts import divergence_start, margins, random_factors
+from labelfold.factorization._divergence import (
+    divergence,
+    divergence_factors,
+    divergence_start,
+    margins,
+    random_factors,
+)
 from labelfold.rows import Rows, as_rows
 
 N, D, LENGTH = 15_935, 62_061, 116

@@ -30,7 +30,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from labelfold.numerics.svm._linear import linear_svm, svm_objective
+from labelfold.numerics._linear_svm import linear_svm, svm_objective
 
 MOST_ROUNDS = 20_000
 TOLERANCES = np.logspace(0, -9, 19)

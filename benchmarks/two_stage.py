@@ -36,7 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _common import best_of, documents, labelled_documents, pinned, slope
 from labelfold import CCA, HSL, LDA, OPLS
-from labelfold.numerics.least_squares._pose import LeastSquares, pose
+from labelfold.numerics._least_squares import LeastSquares, pose
 from labelfold.rows import Centered, as_rows
 
 RESIDUAL, LEAST_RESIDUAL = 1e-8, 1e-11

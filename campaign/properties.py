@@ -22,7 +22,7 @@ from targets import plain
 from tools import ToolCase
 
 import labelfold
-from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows.adapters._device_blocks import to_host
 
 # Methods whose initial values are random or depend on the order of the rows, or which split or cluster rows in that
 # order. A permutation may give another local minimum.
@@ -43,10 +43,10 @@ _VALIDATION = tuple(
 _HOUSE = str(Path(labelfold.__file__).parent)
 _WARNINGS = (UserWarning, ConvergenceWarning, DataConversionWarning)
 _SMALL_BLOCKS = {
-    "labelfold.rows.adapters._memory.DENSE_BYTES": 1,
-    "labelfold.rows.adapters._memory.DENSE_ROWS": 7,
-    "labelfold.rows.adapters._memory.SPARSE_BYTES": 64,
-    "labelfold.rows.adapters._memory.SPARSE_ROWS": 7,
+    "labelfold.rows.adapters._local.DENSE_BYTES": 1,
+    "labelfold.rows.adapters._local.DENSE_ROWS": 7,
+    "labelfold.rows.adapters._local.SPARSE_BYTES": 64,
+    "labelfold.rows.adapters._local.SPARSE_ROWS": 7,
     "labelfold.rows.adapters._stream.FILE_BYTES": 1,
     "labelfold.rows.adapters._stream.FILE_ROWS": 7,
 }

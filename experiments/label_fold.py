@@ -47,7 +47,7 @@ from label_fold_report import write_report
 from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, masked, the_set
 from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
-from labelfold.semi_supervised import _solver, _view_weights
+from labelfold.semi_supervised import _solver, _solver as _view_weights
 
 Chosen = Callable[[Sequence[str]], list[str]]
 

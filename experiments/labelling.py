@@ -27,7 +27,7 @@ from label_fold_sets import the_set
 from labelfold import LabelFold
 from labelfold.app.label._honest import Answer, look_again
 from labelfold.app.label._questions import Question, Questions
-from labelfold.app.label._start import start
+from labelfold.app.label._worker import start
 from labelling_report import write_report
 
 SETS = ("optdigits", "usps", "satimage", "Text", "waveform")

@@ -35,7 +35,7 @@ from common import (
 )
 from labelfold import CNMF, LDA, SSNMF, TSVM
 from labelfold.factorization._directions import dual_directions
-from labelfold.factorization._divergence_nmf import gram_root
+from labelfold.factorization._nmf import gram_root
 from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split

@@ -33,8 +33,8 @@ import numpy as np
 from common import Results, one_thread, result_folder, words
 from delivered_baselines import Table, draw, read
 from labelfold.app.registry import METHODS, Method, available_methods
-from labelfold.app.registry._column_forms import chosen_form
-from labelfold.app.registry._left_out import left_out_splits
+from labelfold.app.registry._columns import chosen_form
+from labelfold.app.registry._partly_labelled import left_out_splits
 from labelfold.app.registry._suitability import Facts, why_not
 from labelfold.labels import read_labels
 from settings_grids import GRIDS, MOST, prepared

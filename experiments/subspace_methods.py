@@ -20,11 +20,11 @@ from sklearn.utils import check_random_state
 
 from common import rng_of, words
 from labelfold.features._kernel_map import nystroem_map
-from labelfold.numerics.least_squares._block_cg import block_cg
+from labelfold.numerics._block_cg import block_cg
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
-from labelfold.semi_supervised._laprls_solvers import deformed_columns, solve_deformed
-from labelfold.subspace._pursuit import pursue
+from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
+from labelfold.subspace._direction_search import pursue
 from labelfold.subspace._vector_spaces import MatrixSpace, Space
 
 # The paper's grids.

@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labelfold.app.compare import compare
     from labelfold.app.io import load_model as load, save_model as save
     from labelfold.app.label import label
+    from labelfold.app.report import compare
     from labelfold.discriminant import CCA, HSL, LDA, OPLS, SSDR
     from labelfold.factorization import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
     from labelfold.features import layout
@@ -49,7 +49,7 @@ _ESTIMATORS = {
 _PUBLIC = _ESTIMATORS | {
     "UnseenValuesWarning": "labelfold.tables:UnseenValuesWarning",
     "as_rows": "labelfold.rows:as_rows",
-    "compare": "labelfold.app.compare:compare",
+    "compare": "labelfold.app.report:compare",
     "label": "labelfold.app.label:label",
     "layout": "labelfold.features:layout",
     "load": "labelfold.app.io:load_model",

@@ -6,9 +6,8 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 
 import labelfold
-from labelfold.app.compare._calibrate import calibrate, confidence_curve
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expect import predict_held_out
+from labelfold.app.compare._expected import calibrate, confidence_curve, predict_held_out
 from labelfold.app.compare._explain import predict_with_confidence, score_gap
 from labelfold.app.registry._methods import METHODS
 from labelfold.app.registry._tuned import settled

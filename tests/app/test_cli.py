@@ -77,8 +77,7 @@ def test_version_and_help(capsys):
 
 
 def test_methods(capsys):
-    from labelfold.app.registry._glosses import USES
-    from labelfold.app.registry._methods import METHODS
+    from labelfold.app.registry._methods import METHODS, USES
 
     out, _ = run(capsys, "methods")
     for name in METHODS:
@@ -334,7 +333,7 @@ def test_a_time_limit(wine, capsys):
 
 
 def test_ctrl_c_in_compare_still_writes(wine, capsys, monkeypatch):
-    import labelfold.app.compare._runs as runs
+    import labelfold.app.compare._runner as runs
 
     whole = runs.Runs._fit
     calls = iter(range(1))

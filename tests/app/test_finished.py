@@ -9,7 +9,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.io import FileProblem, save_model, write_table
-from labelfold.app.io._finished import finished_file, finished_together, write_finished
+from labelfold.app.io._writing import finished_file, finished_together, write_finished
 from labelfold.app.report import _page as page
 
 resource = pytest.importorskip("resource", reason="limits on the size of a file are POSIX")

@@ -11,7 +11,7 @@ import pytest
 from labelfold import LabelFold, compare, load
 from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expect import by_leave_one_out, if_grouped
+from labelfold.app.compare._expected import by_leave_one_out, if_grouped
 from labelfold.app.compare._splits import fold_splits
 from labelfold.app.io import read_table
 from labelfold.app.registry._method import fit_grouped

@@ -14,13 +14,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.commands._cli import main
-from labelfold.app.compare import compare
-from labelfold.app.compare._data import read_data
-from labelfold.app.compare._plan import make_plan
-from labelfold.app.compare._target import read_target_labels
+from labelfold.app.compare._data import read_data, read_target_labels
+from labelfold.app.compare._splits import make_plan
 from labelfold.app.io import load_model
 from labelfold.app.registry._methods import available_methods
 from labelfold.app.registry._suitability import takes
+from labelfold.app.report import compare
 
 
 def run(capsys, command, status=0):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from labelfold.app.commands._cli import main
-from labelfold.app.compare._clock import Clock
+from labelfold.app.compare._store import Clock
 from labelfold.app.io import read_table
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")

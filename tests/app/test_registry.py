@@ -31,14 +31,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
 from labelfold.app.compare._explain import predict_with_confidence
-from labelfold.app.registry._baselines import BASELINES
-from labelfold.app.registry._glosses import USES
-from labelfold.app.registry._methods import METHODS, available_methods, get_method
-from labelfold.app.registry._multilabel import PerLabel, right
-from labelfold.app.registry._own_methods import OWN
+from labelfold.app.registry._methods import BASELINES, METHODS, OWN, USES, available_methods, get_method
+from labelfold.app.registry._multilabel import PerLabel, Trees, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
 from labelfold.app.registry._suitability import Facts, takes, why_not
-from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, settled
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
 from labelfold.labels import read_labels

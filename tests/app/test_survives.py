@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from labelfold.app.commands._cli import main
-from labelfold.app.compare._lock import FolderLock
-from labelfold.app.io import FileProblem, _finished, _writing
+from labelfold.app.compare._store import FolderLock
+from labelfold.app.io import FileProblem, _writing, _writing as _finished
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR, LapRLS
-from labelfold.numerics.least_squares._gram import Factor, known_part, rounding
+from labelfold.numerics._gram import Factor, known_part, rounding
 
 EPS32 = float(np.finfo(np.float32).eps)
 

@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from labelfold.discriminant._pair_constraints import label_links
-from labelfold.discriminant._ssdr import SSDR, objective
+from labelfold.discriminant._ssdr import SSDR, label_links, objective
 from labelfold.rows import as_rows
 from reference.ssdr import eigen, links_of_labels, links_of_pairs
 

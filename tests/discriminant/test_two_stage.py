@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv
 from sklearn.preprocessing import StandardScaler
 
 from labelfold import CCA, HSL, LDA, OPLS, load, save
-from labelfold.numerics.least_squares._gram import Gram
+from labelfold.numerics._gram import Gram
 from reference.two_stage import (
     cca_targets,
     directions,
@@ -517,7 +517,7 @@ def test_a_long_path_is_a_fit_for_each_and_shares_its_factorisation(name, X, y, 
 
 
 def test_folds_share_their_factorisations(monkeypatch):
-    from labelfold.numerics.least_squares import _gram as gram
+    from labelfold.numerics import _gram as gram
 
     bands, factors = [], []
     band, trusted = gram.Band, Gram.trusted

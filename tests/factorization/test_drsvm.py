@@ -16,14 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
-from labelfold.factorization import _drsvm_solver as drsvm_solver
-from labelfold.factorization._drsvm import DRSVM
-from labelfold.factorization._drsvm_solver import objective
-from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
-from labelfold.factorization._inputs import loss_weights
+from labelfold.factorization import _drsvm as drsvm_solver
+from labelfold.factorization._components import loss_weights
+from labelfold.factorization._drsvm import DRSVM, objective
+from labelfold.factorization._row_solvers import hinge_row_objectives, hinge_rows
 from labelfold.labels import read_labels
 from labelfold.numerics._factor_starts import nndsvd_start, svd_start
-from labelfold.numerics.svm._linear import linear_svms
+from labelfold.numerics._linear_svm import linear_svms
 from labelfold.rows import Centered, as_rows
 from reference.drsvm import column_by_column, objective as naive_objective
 

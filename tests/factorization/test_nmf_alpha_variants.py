@@ -10,8 +10,7 @@ from test_nmf_alpha import TASKS, problem
 
 from labelfold import KLNMF, NMFAlpha
 from labelfold.app.io._models import load_model, save_model
-from labelfold.factorization._directions import dual_directions, machines
-from labelfold.factorization._joint_directions import Machines
+from labelfold.factorization._directions import Machines, dual_directions, machines
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import loss

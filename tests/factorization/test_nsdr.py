@@ -154,7 +154,7 @@ def test_steps_of_the_linearised_machine_shorten_the_descent(monkeypatch):
     X, y, _ = problem(n=60, n_labelled=40, d=6, seed=2)
     options = {"degree": 2, "C": 0.7, "reconstruction_share": 0.3, "tol": 0, "max_iter": 45}
     model = nsdr(3, **options).fit(X, y)
-    monkeypatch.setattr("labelfold.factorization._offset_solver._LEAP_EVERY", 1000)
+    monkeypatch.setattr("labelfold.factorization._offset_factorization._LEAP_EVERY", 1000)
     without = nsdr(3, **options).fit(X, y)
     np.testing.assert_array_equal(model.objective_[:30], without.objective_[:30])
     assert rises(model) <= 1e-10

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from labelfold import CCA, LDA, KernelPCALS, LapRLS
-from labelfold.numerics._scale import row_spread
+from labelfold.numerics._ranges import row_spread
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import nearest, rbf_graph
 

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.factorization.kl import _factors as factors, _starts as starts
-from labelfold.factorization.kl._factors import Guide, divergence, divergence_factors
-from labelfold.factorization.kl._starts import divergence_start, margins, random_factors
+from labelfold.factorization import _divergence as factors, _divergence as starts
+from labelfold.factorization._divergence import (
+    Guide,
+    divergence,
+    divergence_factors,
+    divergence_start,
+    margins,
+    random_factors,
+)
 from labelfold.rows import as_rows
 from reference import nmf_alpha as reference
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from labelfold.factorization.kl import _ratio_loops as loops, _ratios as ratios
-from labelfold.factorization.kl._place import kl_place, least_squares_fit
-from labelfold.factorization.kl._ratios import kl_rows, kl_sums
+from labelfold.factorization import _divergence as ratios, _divergence_loops as loops
+from labelfold.factorization._divergence import kl_rows, kl_sums
+from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
 from labelfold.rows import as_rows
-from labelfold.rows.adapters._memory import CSRRows
+from labelfold.rows.adapters._local import CSRRows
 
 SHAPES = {"wide": (40, 70), "tall": (120, 9)}
 

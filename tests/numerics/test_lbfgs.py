@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
 
-from labelfold.factorization._lbfgs import lbfgs
+from labelfold.factorization._offset_factorization import lbfgs
 
 
 def run(function, x, done, most=2000, **options):

@@ -7,8 +7,7 @@ import pytest
 from scipy import optimize
 
 from labelfold.numerics._eigen import first_eigenvector
-from labelfold.subspace._quotient_sum import PROVED_TO, maximise
-from labelfold.subspace._ratio_sum import RatioSum
+from labelfold.subspace._ratio_sums import PROVED_TO, RatioSum, maximise
 
 
 def problem(m=6, n_rows=4, q=1, weight=1.0, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from labelfold.numerics._scale import kernel_spread, row_spread
+from labelfold.numerics._ranges import kernel_spread, row_spread
 from labelfold.rows import as_rows
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.rows import _block_sums, as_rows
-from labelfold.rows._block_sums import CSRNormal, add_product, less_outer
+from labelfold.rows import _blocks as _block_sums, as_rows
+from labelfold.rows._blocks import CSRNormal, add_product, less_outer
 
 LAYOUTS = {
     "C": np.ascontiguousarray,

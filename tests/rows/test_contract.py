@@ -449,7 +449,7 @@ def test_compiled_products_equal_scipy(
     rows = as_rows(X)
     XM, XtH = rows.sweep(product_and_transposed, H, shared=(np.asfortranarray(M),))
     assert len(gathers) == len(scatters) > 10  # blocks
-    monkeypatch.setattr("labelfold.rows._block_sums._SMALL_PRODUCT", np.inf)
+    monkeypatch.setattr("labelfold.rows._blocks._SMALL_PRODUCT", np.inf)
     slow_XM, slow_XtH = rows.sweep(product_and_transposed, H, shared=(M,))
     assert len(gathers) == len(scatters) == len(rows.cuts()) - 1
     A = abs(X.astype(np.float64))
@@ -482,7 +482,7 @@ def test_outer_with_empty_rows(empty, rng):
 def test_large_blocks_run_the_kernels_unasked(rng, monkeypatch):
     """Data of ordinary size crosses the threshold by itself, in several blocks."""
     X = sparse.random_array((12_000, 500), density=0.1, format="csr", rng=rng, dtype=np.float32)
-    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 20)
+    monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_BYTES", 1 << 20)
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "2")
     gathers = counted(monkeypatch, "csr_product")
     rows = as_rows(X)
@@ -528,8 +528,8 @@ def test_transposed_products_use_the_copy_by_columns(rng, compiled_kernels, monk
 
 def test_many_small_blocks_run_the_kernels(rng, monkeypatch):
     """The size of the pass decides, not that of a block."""
-    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 16)
-    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_ROWS", 64)
+    monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_BYTES", 1 << 16)
+    monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_ROWS", 64)
     X = sparse.random_array((4000, 500), density=0.1, format="csr", rng=rng)
     gathers, rows = counted(monkeypatch, "csr_product"), as_rows(X)
     M = rng.standard_normal((500, 20))

@@ -19,8 +19,7 @@ from labelfold import LDA, SSNMF  # noqa: E402
 from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
 from labelfold.rows.adapters._dask import _KEPT, DaskRows  # noqa: E402
-from labelfold.rows.adapters._local import all_finite  # noqa: E402
-from labelfold.rows.adapters._memory import dense_block_rows  # noqa: E402
+from labelfold.rows.adapters._local import all_finite, dense_block_rows  # noqa: E402
 
 QUIET = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
 

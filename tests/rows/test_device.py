@@ -11,7 +11,7 @@ import labelfold.rows.adapters._device as device_rows
 from containers import CONTAINERS, params
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
-from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows.adapters._device_blocks import to_host
 from labelfold.rows.adapters._device_sparse import SPARSE
 from labelfold.rows.loops import on_gpu
 
@@ -275,16 +275,16 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     import array_api_compat.torch as xp
-
-    from labelfold.factorization._nonnegative import hals, nonnegative_rows
-    from labelfold.factorization._squared_nmf import multiplied_places
-    from labelfold.factorization._ssnmf import _place as ssnmf_place
     from labelfold.factorization.kl import (
         _factors as factors,
         _place as place,
         _ratios as ratios,
         _triton_loops as loops,
     )
+
+    from labelfold.factorization._nmf import multiplied_places
+    from labelfold.factorization._row_solvers import hals, nonnegative_rows
+    from labelfold.factorization._ssnmf import _place as ssnmf_place
     from labelfold.rows.loops import _triton_loops as products
 
     n, d, k = shape

@@ -10,9 +10,8 @@ import labelfold.rows.adapters._device as device_rows
 import labelfold.rows.adapters._device_sparse as device_sparse
 from containers import CONTAINERS
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
-from labelfold.factorization.kl._factors import divergence
-from labelfold.factorization.kl._place import kl_place, least_squares_fit
-from labelfold.factorization.kl._ratios import kl_rows, kl_sums
+from labelfold.factorization._divergence import divergence, kl_rows, kl_sums
+from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
 from labelfold.rows import Centered, Weighted, as_rows
 
 torch = pytest.importorskip("torch")
@@ -132,7 +131,7 @@ def test_some_rows_stay_on_the_device_where_they_are_many(monkeypatch):
     X, index = entries(), np.array([3, 599, 3, 7, 250])
     rows = as_rows(tensor(X))
     for most in (0, 1 << 20):
-        monkeypatch.setattr("labelfold.rows.adapters._device_sparse_rows.FEW_BYTES", most)
+        monkeypatch.setattr("labelfold.rows.adapters._device_sparse.FEW_BYTES", most)
         some = rows.subset(index)
         assert some.in_memory == (most > 0)
         np.testing.assert_array_equal(some.take(np.arange(5)).whole().dense(), X[index])
@@ -234,8 +233,8 @@ def divergences(X, H, V):
 def swept(X, V, v, tol, sweeps):
     """Return the places of rows after at most so many sweeps, and the number of sweeps of each."""
     there = on_gpu(X)
-    from labelfold.factorization.kl._triton_place import placed_rows
-    from labelfold.rows.loops._triton_sparse import Entries
+    from labelfold.factorization._triton_divergence_sparse import placed_rows
+    from labelfold.rows.loops._triton_loops import Entries
 
     held = Entries(there.values(), there.col_indices(), there.crow_indices())
     V, v = (torch.asarray(a, dtype=torch.float32, device=there.device) for a in (V, v))

@@ -20,8 +20,8 @@ from sklearn.datasets import dump_svmlight_file
 
 from labelfold import KLNMF, LDA, Recipe
 from labelfold.rows import as_rows, read_rows
-from labelfold.rows.adapters import _columnar, _files, _stream, _svmlight
-from labelfold.rows.adapters._cache import Cache
+from labelfold.rows.adapters import _columnar, _files, _files as _svmlight, _stream
+from labelfold.rows.adapters._stream import Cache
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.csv")

@@ -161,9 +161,9 @@ def peak(call) -> int:
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "csr", "csr-int64", "npy"])
 def test_a_pass_makes_no_copy_of_X(layout, rng, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "2")
-    monkeypatch.setattr("labelfold.rows.adapters._memory.DENSE_BYTES", 1 << 17)
-    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_BYTES", 1 << 17)
-    monkeypatch.setattr("labelfold.rows.adapters._memory.SPARSE_ROWS", 256)
+    monkeypatch.setattr("labelfold.rows.adapters._local.DENSE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_ROWS", 256)
     monkeypatch.setattr("labelfold.rows.adapters._stream.FILE_BYTES", 1 << 17)
     n, d = 40_000, 50
     X = rng.standard_normal((n, d))

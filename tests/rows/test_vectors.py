@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 from scipy import sparse
 
-from labelfold.factorization.kl import _ratio_loops as ratio_loops
+from labelfold.factorization import _divergence_loops as ratio_loops
 from labelfold.rows.loops import _sparse_products as sparse_products, _vectors as vectors
 
 

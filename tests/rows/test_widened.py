@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from labelfold.rows import _widened
+from labelfold.rows import _wrappers as _widened
 from labelfold.rows._sums import total
-from labelfold.rows._widened import WidenedBlock
+from labelfold.rows._wrappers import WidenedBlock
 
 
 @pytest.mark.parametrize("shape", [(23, 4, 3), (8, 4, 3), (24, 4, 1), (0, 4, 3), (23, 0, 3), (23, 4, 0)])

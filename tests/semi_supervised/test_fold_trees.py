@@ -9,7 +9,7 @@ from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
 import labelfold
 from labelfold import LabelFold
-from labelfold.semi_supervised._fold_trees import grow, share_of_trees
+from labelfold.semi_supervised._trees import grow, share_of_trees
 
 WITHOUT = ["linear", "principal", "rbf", "laplace", "graph"]
 

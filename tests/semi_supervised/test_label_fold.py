@@ -13,10 +13,10 @@ import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
 from labelfold.model_selection._groups import Groups
-from labelfold.semi_supervised._calibration import accuracy_interval, steepness
-from labelfold.semi_supervised._unsupervised import unsupervised
-from labelfold.semi_supervised._view_list import KERNELS, RIDGES, View, forms_for, views_of
-from labelfold.semi_supervised._view_weights import errors_without_each, leave_one_out, spectrum
+from labelfold.semi_supervised._label_fold import unsupervised
+from labelfold.semi_supervised._new_rows import accuracy_interval, steepness
+from labelfold.semi_supervised._solver import errors_without_each, leave_one_out, spectrum
+from labelfold.semi_supervised._views import KERNELS, RIDGES, View, forms_for, views_of
 from reference import label_fold as reference
 
 RIDGE = np.array([1e-3, 1e-1, 10.0])

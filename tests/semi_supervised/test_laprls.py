@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
 from labelfold import LapRLS
-from labelfold.semi_supervised._laprls_solvers import objective, solve_kernel, solve_spectrum
+from labelfold.semi_supervised._laprls import objective, solve_kernel, solve_spectrum
 from reference.laprls import kernel_laprls, knn_weights, laplacian, laprls, rbf_weights
 
 # What an answer may be off by: solves to 1e-8 of the right-hand side, times the condition these problems have.

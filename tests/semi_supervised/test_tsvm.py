@@ -12,10 +12,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from labelfold.labels import read_labels
-from labelfold.numerics.svm._linear import linear_svms, svm_objective
+from labelfold.numerics._linear_svm import linear_svms, svm_objective
 from labelfold.rows import as_rows
-from labelfold.semi_supervised._tsvm import TSVM
-from labelfold.semi_supervised._tsvm_solver import objective, switches
+from labelfold.semi_supervised._tsvm import TSVM, objective, switches
 
 TASKS = ["binary", "multiclass", "multilabel"]
 

@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from labelfold import PCALS, KernelPCALS
 from labelfold.features import cholesky_features
 from labelfold.rows import as_rows
-from labelfold.subspace import _kernel_pcals as kernel_pcals, _kernel_space as kernel_space
+from labelfold.subspace import _kernel_pcals as kernel_pcals, _kernel_pcals as kernel_space
 from reference import pcals as naive
 from reference.pcals_data import TASKS, centred_responses, problem
 

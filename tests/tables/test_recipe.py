@@ -12,10 +12,10 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
-import labelfold.tables._blocks as blocks
+import labelfold.tables._arrow as blocks
 import labelfold.tables._columns as columns
 import labelfold.tables._recipe as recipes
-import labelfold.tables._stack as stacks
+import labelfold.tables._recipe as stacks
 from labelfold import LDA, Recipe, UnseenValuesWarning, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of

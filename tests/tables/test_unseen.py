@@ -8,9 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import labelfold.tables._blocks as blocks
+import labelfold.tables._arrow as blocks
 from labelfold import Recipe, UnseenValuesWarning, load, save
-from labelfold.tables._spelling import booleans, merged, respelled
+from labelfold.tables._numbers import booleans, merged, respelled
 from labelfold.tables._unseen import Unseen
 
 N = 120

@@ -14,18 +14,16 @@ from ._descent import (
     repeated as repeated,
 )
 from ._estimator import (
+    BLOCK_BYTES as BLOCK_BYTES,
     ITERATIONS as ITERATIONS,
     KernelForm as KernelForm,
+    LinearReducer as LinearReducer,
     Reducer as Reducer,
     RowsEstimator as RowsEstimator,
     RowsTransformer as RowsTransformer,
+    Scores as Scores,
     fitting as fitting,
     labelled_rows as labelled_rows,
     refuse_without_kernel as refuse_without_kernel,
     spread as spread,
-)
-from ._linear_reducer import (
-    BLOCK_BYTES as BLOCK_BYTES,
-    LinearReducer as LinearReducer,
-    Scores as Scores,
 )

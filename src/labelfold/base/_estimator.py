@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.labels import Labels, read_labels
 from labelfold.rows import (
+    Centered,
     Featurized,
     Rows,
     all_finite,
@@ -25,7 +26,7 @@ from labelfold.rows import (
     stored_values,
     to_host,
 )
-from labelfold.utils import Interval, StrOptions, _check_feature_names, _check_n_features, _fit_context
+from labelfold.utils import Interval, StrOptions, check_feature_names, check_n_features, fit_context
 
 # Constraints of the parameters that iterative estimators have in common.
 ITERATIONS: dict[str, Any] = {
@@ -35,8 +36,9 @@ ITERATIONS: dict[str, Any] = {
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
-
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
+# Bytes of a block of features.
+BLOCK_BYTES = 4 << 20
 
 
 class RowsEstimator(BaseEstimator):
@@ -91,8 +93,8 @@ class RowsEstimator(BaseEstimator):
             if rows.names is not None:
                 self._check_names(rows.names, reset=reset)
             elif rows is not X:
-                _check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
-            _check_n_features(self, rows, reset=reset)
+                check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
+            check_n_features(self, rows, reset=reset)
         if reset and self._most_components is not None:
             k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
             if isinstance(k, Integral) and int(k) > most:
@@ -205,7 +207,7 @@ def fitting(fit: _Fit) -> _Fit:
             raise _out_of_range(self)
         return fitted
 
-    checked: Any = _fit_context(prefer_skip_nested_validation=True)(in_range)
+    checked: Any = fit_context(prefer_skip_nested_validation=True)(in_range)
     return checked
 
 
@@ -267,3 +269,52 @@ def spread(T: np.ndarray, mask: np.ndarray | None, rest: int = 0) -> np.ndarray:
     full = np.full((len(mask), *T.shape[1:]), rest, dtype=T.dtype)
     full[mask] = T
     return full
+
+
+class Scores(NamedTuple):
+    """Scores of rows, in double precision because large coefficients may cancel."""
+
+    feature_map: Any
+    mean: np.ndarray
+    W: np.ndarray
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Return the scores of some rows."""
+        step = max(1, BLOCK_BYTES // (8 * len(self.mean)))
+        scores = np.empty((X.shape[0], self.W.shape[1]))
+        for start in range(0, X.shape[0], step):
+            part = self.feature_map.transform(X[start : start + step].astype(np.float64))
+            scores[start : start + step] = (part - self.mean) @ self.W
+        return scores
+
+
+class LinearReducer(Reducer):
+    """A transformer whose output is (X - mean) times ``components_``."""
+
+    def transform(self, X: Any) -> Any:
+        """Project rows onto the components.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, in any container that `labelfold.rows.as_rows` takes.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components)
+            In host memory for arrays and files; otherwise on the device or cluster of X.
+        """
+        check_is_fitted(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self, self._project(self._rows(X, reset=False)))
+
+    def _project(self, rows: Rows) -> Any:
+        W = np.ascontiguousarray(self.components_.T)
+        feature_map = getattr(self, "feature_map_", None)
+        if feature_map is not None:
+            return Featurized(rows, Scores(feature_map, self.mean_, W).transform).values()
+        return Centered(rows, self.mean_) @ W
+
+    def _embedded(self, rows: Rows) -> np.ndarray:
+        """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
+        return np.asarray(rows.get(self._project(rows)), dtype=np.float64)

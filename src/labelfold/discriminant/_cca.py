@@ -3,7 +3,7 @@
 The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/least_squares/_pose.py
+    stage 1, least squares     numerics/_least_squares.py
     stage 2, the directions    _second_stage.py
     the targets T              here; predict: _regression_head.py
 """
@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.discriminant._moments import pinv_root
 from labelfold.discriminant._opls import OPLS
-from labelfold.discriminant._second_stage import Directions, Seen
+from labelfold.discriminant._second_stage import Directions, Seen, pinv_root
 from labelfold.labels import score_targets
 
 

@@ -3,7 +3,7 @@
 The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/least_squares/_pose.py
+    stage 1, least squares     numerics/_least_squares.py
     stage 2, the directions    _second_stage.py
     the targets T              here; predict: _regression_head.py
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.discriminant._regression_head import RegressionHead
+from labelfold.discriminant._second_stage import RegressionHead
 from labelfold.discriminant._two_stage import TwoStage
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions

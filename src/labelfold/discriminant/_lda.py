@@ -3,7 +3,7 @@
 The code is in these files:
 
     fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/least_squares/_pose.py
+    stage 1, least squares     numerics/_least_squares.py
     stage 2, the directions    _second_stage.py
     the targets T, predict     here
 """

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from labelfold.base import fitting, repeated
-from labelfold.factorization._factor_sums import factor_sums, squared_misfit
-from labelfold.factorization._squared_nmf import (
+from labelfold.factorization._components import factor_sums, squared_misfit
+from labelfold.factorization._nmf import (
     SquaredNMF,
     indicator,
     membership,

@@ -235,9 +235,9 @@ def kernel_matrix(
     """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
     K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
-        from labelfold.numerics.svm import _smo_loops as smo_loops
+        from labelfold.numerics import polynomial
 
-        smo_loops.polynomial(K, gamma, coef0, degree)
+        polynomial(K, gamma, coef0, degree)
         return K
     K *= -2
     K += (Z * Z).sum(axis=1)[:, None]

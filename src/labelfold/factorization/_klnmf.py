@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from labelfold.base import fitting
-from labelfold.factorization._divergence_nmf import DivergenceNMF
-from labelfold.factorization.kl._factors import divergence
+from labelfold.factorization._divergence import divergence
+from labelfold.factorization._nmf import DivergenceNMF
 
 
 class KLNMF(DivergenceNMF):

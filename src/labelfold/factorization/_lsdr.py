@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from labelfold.factorization._components import WEIGHT, chosen
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
-from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.utils import StrOptions
 
 # The multiple of the mean squared norm of an embedded row for "auto".

@@ -2,28 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from labelfold.base import fitting, refuse_without_kernel
-from labelfold.factorization._directions import dual_directions, machines
-from labelfold.factorization._joint_directions import Machines, sums
-from labelfold.factorization._supervision_path import SupervisionPath
-from labelfold.factorization._weights import WEIGHT, chosen
-from labelfold.factorization.kl._factors import Guide, divergence
-from labelfold.factorization.kl._starts import Margins
+from labelfold.factorization._components import WEIGHT, chosen
+from labelfold.factorization._directions import Machines, dual_directions, machines, sums
+from labelfold.factorization._divergence import Guide, Margins, divergence
+from labelfold.factorization._nmf import DivergenceNMF
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
+from labelfold.numerics import nonnegative_numbers
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.utils import Interval, StrOptions
 
 # Default number of landmarks of the kernel form, and its gamma as a multiple of one over twice the mean squared
 # distance between rows. Parts consist of rows that are near each other, and a wider kernel is nearly constant.
 _MOST_LANDMARKS, _NARROW = 1000, 8.0
+
+
+class SupervisionPath(DivergenceNMF):
+    """The part of NMFAlpha that handles several weights of the directions."""
+
+    def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
+        """Fit for several weights of the second term, each with a warm start from the previous one.
+
+        The SVMs are trained once, and a fit with a warm start needs few iterations. ``max_iter`` is the limit of one
+        step of the path.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        multiples : sequence of float
+            The weights, as multiples of the one that ``supervision="auto"`` chooses, in the order of the path; 0 is
+            `KLNMF`. Falling ones, say 3, 1, 0.3, 0.1, 0.03, are the better order: factors that were found without
+            supervision hardly leave their minimum again.
+
+        Returns
+        -------
+        models : list of NMFAlpha
+            One fitted model for each multiple, in the given order, with the weight itself as ``supervision``.
+        """
+        base = clone(self).set_params(supervision="auto")
+        base._validate_params()
+        weights = nonnegative_numbers("multiples", multiples)
+        rows, labels = base._read(X, y)
+        found = base._survey(rows)
+        guide, learned = base._guide(rows, labels, float(found.column.sum()))
+        assert guide is not None
+        known = {name: value for name, value in vars(base).items() if name.endswith("_")}
+        models: list[Self] = []
+        start, unit = None, guide.weight
+        for multiple in weights:
+            model = clone(self).set_params(supervision=multiple * unit)
+            model.__dict__.update(known, supervision_=multiple * unit)
+            guide = replace(guide, weight=multiple * unit)
+            ended = model._solve(rows, labels, found, guide if multiple else None, learned, start)
+            start, guide = (ended.H, ended.V), getattr(ended, "guide", guide)
+            models.append(model)
+        return models
 
 
 class NMFAlpha(SupervisionPath):
@@ -149,7 +193,7 @@ class NMFAlpha(SupervisionPath):
 
     Cost: one pass over X in each iteration, O(k nnz), and one over S'X, which is sparse if X is; O(nnz + k (n + d))
     memory. The labelled rows are read into memory once, to train the SVMs. Updates are the paper's eqs. 15 and 16,
-    with extrapolation: see `labelfold.factorization.kl._factors`.
+    with extrapolation: see `labelfold.factorization._divergence`.
 
     Memory: as for `KLNMF`, but with at most five arrays of the size of V and seven of the size of H, and with S'X,
     which has at most 2p rows with at most d non-zeros each.

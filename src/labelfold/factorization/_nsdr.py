@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.factorization._components import WEIGHT, chosen
 from labelfold.factorization._coupled_classifiers import KernelMachine, kernel_matrix
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
-from labelfold.factorization._weights import WEIGHT, chosen
 from labelfold.utils import Interval, StrOptions
 
 # Tolerance of the SVMs: the relative duality gap.

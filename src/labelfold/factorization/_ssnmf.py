@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from labelfold.base import Decisions, fitting, indicator_scores, repeated
-from labelfold.factorization._factor_sums import squared_misfit
-from labelfold.factorization._squared_nmf import (
+from labelfold.factorization._components import chosen, squared_misfit
+from labelfold.factorization._nmf import (
     SquaredNMF,
     labelled_places,
     membership,
@@ -17,7 +17,6 @@ from labelfold.factorization._squared_nmf import (
     multiplied,
     update_basis,
 )
-from labelfold.factorization._weights import chosen
 from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
 from labelfold.utils import Interval, StrOptions

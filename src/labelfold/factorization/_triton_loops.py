@@ -19,8 +19,7 @@ import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops._triton_loops import RUN
-from labelfold.rows.loops._triton_tiles import dot, parted_dot, parts
+from labelfold.rows.loops import RUN, dot, parted_dot, parts
 
 # Rows of a program: one warp, so that it ends as soon as its own rows have settled.
 _ROWS = 32

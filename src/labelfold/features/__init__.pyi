@@ -9,13 +9,6 @@ from ._anchors import (
     nearest_anchors as nearest_anchors,
     rows_around as rows_around,
 )
-from ._cholesky_features import (
-    cholesky_features as cholesky_features,
-    round_off as round_off,
-)
-from ._distances import (
-    distances as distances,
-)
 from ._forms import (
     AsTheyAre as AsTheyAre,
     ColumnForm as ColumnForm,
@@ -32,13 +25,12 @@ from ._forms import (
 from ._kernel_map import (
     POSITIVE as POSITIVE,
     KernelMap as KernelMap,
+    cholesky_features as cholesky_features,
     default_gamma as default_gamma,
-    exact_map as exact_map,
+    distances as distances,
     kernel_columns as kernel_columns,
     kernel_map as kernel_map,
-    kernel_params as kernel_params,
-    landmarks_for as landmarks_for,
-    nystroem_map as nystroem_map,
+    round_off as round_off,
 )
 from ._layout import (
     Layout as Layout,
@@ -47,7 +39,6 @@ from ._layout import (
 )
 from ._principal import (
     DIRECT as DIRECT,
-    Axes as Axes,
     Principal as Principal,
     principal_axes as principal_axes,
 )

@@ -8,39 +8,44 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import lapack
 from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
+from sklearn.metrics.pairwise import (
+    PAIRWISE_KERNEL_FUNCTIONS,
+    euclidean_distances,
+    manhattan_distances,
+    pairwise_kernels,
+)
 from sklearn.utils import check_random_state
 
-from labelfold.features._distances import distances
 from labelfold.numerics import count_negative, refuse_negative, row_spread
 from labelfold.rows import Rows, dense_if_full, largest_one, short_indices, single_blas
 from labelfold.utils import warn_user
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
-_TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
-
 # Kernels that refuse negative entries, and kernels that vanish between distant rows.
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
-
 # Kernels that are positive semi-definite for any rows, with values of at most 1.
 POSITIVE = (*_LOCAL, "cosine")
-
 # Relative range of the kernel values below which they are constant up to round-off, and below which they have lost
 # half of their digits. Both are checked on a sample of this many rows.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
-
 # Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
-
 # Least eigenvalue of the kernel of landmarks, as in scikit-learn.
 _LEAST_EIGENVALUE = 1e-12
-
 # Number of landmarks of "auto" if the kernel matrix exceeds the budget.
 _LANDMARKS = 1000
+# Residuals of the diagonal of the kernel below this many times n eps are round-off.
+_ROUND_OFF = 10
+# Tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a kernel.
+_NEGATIVE = 1e-3
+
+
+_TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 
 
 class KernelMap(BaseEstimator):
@@ -362,3 +367,63 @@ def refuse_infinite(K: Any) -> None:
         raise ValueError(
             "the kernel of some rows is NaN or infinite; scale X, or use another kernel or other parameters"
         )
+
+
+def round_off(K: np.ndarray) -> float:
+    """Return the size of residuals of the diagonal of a kernel matrix that are round-off."""
+    return _ROUND_OFF * len(K) * float(np.finfo(np.float64).eps * np.diagonal(K).max(initial=0.0))
+
+
+def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return L (n, r) with L L' = K[order][:, order], lower trapezoidal, and the order; K is overwritten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    >>> L, order = cholesky_features(X @ X.T)
+    >>> order.tolist()
+    [1, 2, 0]
+    >>> L
+    array([[2., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
+    n = len(K)
+    diagonal = np.diagonal(K).copy()
+    largest, span = float(diagonal.max(initial=0.0)), float(max(K.max(), -K.min()))
+    refuse_infinite(span)
+    tol = round_off(K)
+    probe = np.random.default_rng(0).standard_normal(n)
+    seen = K @ probe
+    # If all rows have the same norm, as with an RBF kernel, the first pivot would depend on the order of the rows. So
+    # it is, among the longest rows, the one with the largest similarity to all others.
+    longest = diagonal >= (1 - 1e-12) * largest
+    names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
+    K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]
+    K[:, [0, first]] = K[:, [first, 0]]
+    # K.T of a C-ordered array has the order of LAPACK, and its upper factor is L in C order.
+    U, order, rank, _ = lapack.dpstrf(K.T, tol=tol, lower=0, overwrite_a=1)
+    L: Any = U.T[:, :rank] if rank else np.zeros((n, 1))
+    for start in range(0, rank, 256):
+        here = slice(start, start + 256)
+        L[here, start:] = np.tril(L[here, start:])
+    order = names[order - 1]
+    left = diagonal[order] - np.einsum("ij,ij->i", L, L)
+    missed = seen[order] - L @ (L.T @ probe[order])  # (K - L L') times a random vector
+    if min(left.min(), largest - span, -np.abs(missed).max()) < -_NEGATIVE * span:
+        raise ValueError(
+            "the kernel's matrix is not positive semi-definite, so no features have it for products; centre X "
+            "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
+        )
+    return L, order
+
+
+def distances(family: str, X: Any, Y: Any) -> np.ndarray:
+    """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
+    if not X.shape[0]:
+        return np.zeros((0, Y.shape[0]))
+    if family == "laplace":
+        # scikit-learn's Manhattan distances need 32-bit indices
+        return manhattan_distances(short_indices(X), short_indices(Y))
+    return euclidean_distances(X, Y, squared=True)

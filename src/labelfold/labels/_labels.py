@@ -20,9 +20,9 @@ from labelfold.labels._values import (
     read_column,
     read_matrix,
     show,
+    wording,
 )
-from labelfold.labels._wording import wording
-from labelfold.utils import _safe_indexing, warn_user
+from labelfold.utils import safe_indexing, warn_user
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ def _warn_of_plain_folds(unlabeled: Any, task: str) -> None:
     folds = held_out_by_scikit_learn()
     if folds is None or folds[0] is None:
         return
-    known = score_mask(_safe_indexing(folds[0], folds[1]), unlabeled=unlabeled, task=task)
+    known = score_mask(safe_indexing(folds[0], folds[1]), unlabeled=unlabeled, task=task)
     if not known.all():
         warn_user(
             f"{(~known).sum()} of the {len(known)} rows that cross-validation holds out are unlabelled: they cannot "

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import reprlib
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from numbers import Complex, Integral, Real
@@ -16,7 +19,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
-from labelfold.labels._wording import wording
 from labelfold.utils import warn_user
 
 NUMBERS = Real | Decimal | np.bool_
@@ -68,7 +70,7 @@ def read_column(
     if array.dtype.kind == "T":
         array = array.astype(object)
     values, index = array, rows
-    if array.dtype.kind in "fmMO" and (missing := _missing(array)).any():
+    if array.dtype.kind in "fmMO" and (missing := missing_cells(array)).any():
         values, index = array[~missing], rows[~missing]
     # -1 is a valid regression target; a string is not.
     mark = None if task == "regression" and isinstance(unlabeled, Real) else unlabeled
@@ -135,7 +137,7 @@ def _float_matrix(array: np.ndarray, unlabeled: Any) -> np.ndarray:
     if array.dtype.kind in "biuf":
         return array.astype(np.float64, copy=False)
     cells = array.astype(object).ravel()
-    gone = _missing(cells)
+    gone = missing_cells(cells)
     if isinstance(unlabeled, str | bytes):
         marked = _marked(cells, unlabeled).reshape(array.shape).all(axis=1)
         gone |= np.repeat(marked, array.shape[1])
@@ -179,7 +181,7 @@ def _one_kind(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _missing(values: np.ndarray) -> np.ndarray:
+def missing_cells(values: np.ndarray) -> np.ndarray:
     """Return a mask of the values that are NaN, NaT, None or pandas.NA."""
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -299,3 +301,58 @@ def held_out_by_scikit_learn() -> tuple[Any, Any] | None:
             return frame.f_locals["y"], frame.f_locals["test"]
         frame = frame.f_back
     return None
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words that depend on the caller: a call in Python, or a command with options.
+
+    Attributes
+    ----------
+    y : str
+        The name of y within a sentence.
+    only_missing : str
+        How to request that only missing values mean unlabelled.
+    regression, classification : str
+        How to request regression, and how classification was requested.
+    """
+
+    y: str = "y"
+    only_missing: str = "pass unlabeled=None"
+    regression: str = 'pass task="regression"'
+    classification: str = 'task is "classification"'
+
+    @property
+    def start(self) -> str:
+        """The name of y at the start of a sentence."""
+        return self.y if self.y == "y" else self.y[0].upper() + self.y[1:]
+
+
+_PYTHON = Wording()
+
+
+_WORDING: ContextVar[Wording] = ContextVar("wording", default=_PYTHON)
+
+
+def wording() -> Wording:
+    """Return the words in use.
+
+    >>> wording().y
+    'y'
+    """
+    return _WORDING.get()
+
+
+@contextmanager
+def worded(**words: str) -> Iterator[None]:
+    """Use other words, by the attributes of `Wording`, within a ``with`` block.
+
+    >>> with worded(y="the target"):
+    ...     wording().start
+    'The target'
+    """
+    token = _WORDING.set(replace(_WORDING.get(), **words))
+    try:
+        yield
+    finally:
+        _WORDING.reset(token)

@@ -1,12 +1,10 @@
 from ._budgets import (
     LabelBudgetSplit as LabelBudgetSplit,
     LabelProblem as LabelProblem,
-    default_budgets as default_budgets,
-    label_curve as label_curve,
-)
-from ._choosing import (
     best_candidate as best_candidate,
+    default_budgets as default_budgets,
     fold_scores as fold_scores,
+    label_curve as label_curve,
     left_out_guesses as left_out_guesses,
 )
 from ._folds import (

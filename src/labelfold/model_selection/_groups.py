@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from labelfold.labels import _missing, as_array
+from labelfold.labels import as_array, missing_cells
 
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.
@@ -163,7 +163,7 @@ def read_groups(groups: Any, n_rows: int) -> Groups:
         shape = f"an array of shape {values.shape}" if values.ndim != 1 else f"{n} values"
         raise ValueError(f"groups is {shape} for {n_rows} rows; pass one value a row, equal within a group.")
     if values.dtype.kind in "fmMO":
-        there = ~_missing(values)
+        there = ~missing_cells(values)
         values, kept = values[there], kept[there]
     if values.dtype.kind in "OU":
         values = np.array(list(map(str, values)), dtype=str)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.metrics import get_scorer, make_scorer
 
 from labelfold.labels import score_targets
-from labelfold.utils import _safe_indexing
+from labelfold.utils import safe_indexing
 
 
 class LabelledScorer:
@@ -50,7 +50,7 @@ class LabelledScorer:
         mask, values = score_targets(
             y, n, unlabeled=self.unlabeled, classes=getattr(estimator, "classes_", None)
         )
-        return self._scorer(estimator, X if mask.all() else _safe_indexing(X, mask), values, **params)
+        return self._scorer(estimator, X if mask.all() else safe_indexing(X, mask), values, **params)
 
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.options.items())

@@ -1,3 +1,7 @@
+from ._block_cg import (
+    nystrom_sketch as nystrom_sketch,
+    preconditioned_cg as preconditioned_cg,
+)
 from ._eigen import (
     ROUND_OFF as ROUND_OFF,
     Eigen as Eigen,
@@ -16,35 +20,18 @@ from ._factor_starts import (
     factor_start as factor_start,
     svd_start as svd_start,
 )
-from ._ranges import (
-    NORMS as NORMS,
-    check_norm as check_norm,
-    count_negative as count_negative,
-    nonnegative_numbers as nonnegative_numbers,
-    refuse_negative as refuse_negative,
-)
-from ._scale import (
-    kernel_spread as kernel_spread,
-    row_spread as row_spread,
-)
-from ._svd import (
-    randomized_svd as randomized_svd,
-    row_side_svd as row_side_svd,
-)
-from .least_squares._block_cg import (
-    nystrom_sketch as nystrom_sketch,
-    preconditioned_cg as preconditioned_cg,
-)
-from .least_squares._gram import (
+from ._gram import (
     EPS as EPS,
     Factor as Factor,
     Gram as Gram,
     rounding as rounding,
 )
-from .least_squares._kernel_problem import (
-    KernelProblem as KernelProblem,
+from ._kernel_svm import (
+    KernelSVM as KernelSVM,
+    solve_machines as solve_machines,
+    unsettled as unsettled,
 )
-from .least_squares._pose import (
+from ._least_squares import (
     MAX_GRAM_BYTES as MAX_GRAM_BYTES,
     GramProblem as GramProblem,
     RowTargets as RowTargets,
@@ -52,18 +39,30 @@ from .least_squares._pose import (
     read_factor as read_factor,
     triangle as triangle,
 )
-from .least_squares._problem import (
-    LeastSquares as LeastSquares,
-    LeastSquaresProblem as LeastSquaresProblem,
-)
-from .svm._kernel import (
-    KernelSVM as KernelSVM,
-    solve_machines as solve_machines,
-    unsettled as unsettled,
-)
-from .svm._linear import (
+from ._linear_svm import (
     LinearSVM as LinearSVM,
     linear_svm as linear_svm,
     linear_svms as linear_svms,
     perceptron as perceptron,
+)
+from ._problems import (
+    KernelProblem as KernelProblem,
+    LeastSquares as LeastSquares,
+    LeastSquaresProblem as LeastSquaresProblem,
+)
+from ._ranges import (
+    NORMS as NORMS,
+    check_norm as check_norm,
+    count_negative as count_negative,
+    kernel_spread as kernel_spread,
+    nonnegative_numbers as nonnegative_numbers,
+    refuse_negative as refuse_negative,
+    row_spread as row_spread,
+)
+from ._smo_loops import (
+    polynomial as polynomial,
+)
+from ._svd import (
+    randomized_svd as randomized_svd,
+    row_side_svd as row_side_svd,
 )

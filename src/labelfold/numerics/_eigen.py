@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from labelfold.numerics.least_squares._block_cg import Operator
+from labelfold.numerics._block_cg import Operator
 
 # The basis grows to this many times the width of a block, and is then reduced to its best vectors.
 _MOST_BLOCKS = 4

@@ -1,10 +1,8 @@
-from ._block_sums import (
+from ._blocks import (
+    Block as Block,
     add_product as add_product,
     less_outer as less_outer,
     triangle_of as triangle_of,
-)
-from ._blocks import (
-    Block as Block,
 )
 from ._containers import (
     as_rows as as_rows,
@@ -50,20 +48,13 @@ from ._wrappers import (
     centered as centered,
 )
 from .adapters._device_blocks import (
-    outer_spectrum as outer_spectrum,
-)
-from .adapters._device_copies import (
     any_to_host as any_to_host,
+    outer_spectrum as outer_spectrum,
     to_device as to_device,
     to_host as to_host,
 )
-from .adapters._files import (
-    read_rows as read_rows,
-)
 from .adapters._local import (
     all_finite as all_finite,
-)
-from .adapters._memory import (
     dense_block_rows as dense_block_rows,
 )
 from .loops import (
@@ -71,7 +62,6 @@ from .loops import (
     tiled as tiled,
 )
 from .loops._vectors import (
-    _compile as _compile,
     add_plain_rows as add_plain_rows,
     add_rows as add_rows,
     add_to_rows as add_to_rows,

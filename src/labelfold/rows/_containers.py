@@ -14,9 +14,8 @@ from scipy import sparse
 
 from labelfold.rows._protocol import Rows
 from labelfold.rows.adapters._files import file_rows
-from labelfold.rows.adapters._iterable import IterableRows
-from labelfold.rows.adapters._memory import memory_rows
-from labelfold.rows.adapters._stream import memmap_rows
+from labelfold.rows.adapters._local import memory_rows
+from labelfold.rows.adapters._stream import IterableRows, memmap_rows
 
 
 def as_rows(X: Any, like: Any = None) -> Rows:
@@ -64,7 +63,7 @@ def _adapted(X: Any, like: Any) -> Rows:
         return DaskRows(X)
     if is_array_api_obj(X):
         if "sparse" in str(getattr(X, "layout", "")):
-            from labelfold.rows.adapters._device_sparse_rows import DeviceSparseRows
+            from labelfold.rows.adapters._device_sparse import DeviceSparseRows
 
             return DeviceSparseRows(X)
         from labelfold.rows.adapters._device import DeviceRows

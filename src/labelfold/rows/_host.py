@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from labelfold.rows._blocks import Block, CSRBlock
-from labelfold.rows.adapters._device_copies import to_host
+from labelfold.rows.adapters._device_blocks import to_host
 
 # Numbers that are hashed at a time.
 _AT_A_TIME = 1 << 20

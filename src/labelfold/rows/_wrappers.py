@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from labelfold.rows._blocks import Block
+from labelfold.rows._blocks import Block, DenseBlock, less_outer, unshift, unshift_gram, unshift_squares
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows.adapters._memory import dense_block_rows
+from labelfold.rows._sums import Term, Together
+from labelfold.rows.adapters._local import dense_block_rows
+
+# Rows that are copied at a time: as many as fit into the cache of a core beside the products, but enough to outweigh
+# the addition of their sum.
+_TILE_BYTES, _TILE_ROWS = 400 << 10, 128
 
 
 class RowsWrapper(Rows):
@@ -241,3 +247,134 @@ class _Wrapped:
         aligned, args = args[: self.n_given], args[self.n_given :]
         shared, args = args[: self.n_shared], args[self.n_shared :]
         return self.f(self.wrap(block, *own, *shared), *aligned, *args)
+
+
+class ShiftedBlock(Block):
+    """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
+
+    def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
+        self.block, self.center = block, np.asarray(center, dtype=np.float64)
+        self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
+        self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The shifted rows, which are dense."""
+        return self.dense()
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        shifts = np.asarray(self.center @ M, dtype=self.dtype)
+        return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H - a (u'H)."""
+        return Together(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
+
+    def gram(self) -> Term:
+        """Return X'X - X'u a' - a u'X + (u'u) a a'."""
+        finish = partial(unshift_gram, center=self.center)
+        return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
+
+    def colsum(self) -> Term:
+        """Return the sum of the rows."""
+        return Together(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
+
+    def colsq(self) -> Term:
+        """Return the squared norm of each column."""
+        finish = partial(unshift_squares, center=self.center)
+        return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        cross = self.block @ self.center
+        squares = self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        return squares.astype(self.dtype, copy=False)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, formed a row at a time."""
+        raw, u = self.block.raw, self.u
+        smallest = [(raw[[i]].toarray() - u[i] * self.center).min() for i in range(len(u))]
+        return np.array(smallest, dtype=self.dtype)
+
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return (X - u a')(X - u a')', or its product with P, from products with X and vectors of length m only."""
+        cross = self._cross
+        rest = cross - (self.center @ self.center) * self.u
+        right = np.stack([self.u, rest])
+        if P is not None:
+            # Vector by vector takes less time than a product with two rows. In float32 only if P is rough, too.
+            right = np.stack([row.astype(P.dtype) @ P.astype(self.dtype, copy=False) for row in right])
+        return less_outer(self.block.outer(P), np.stack([cross, self.u], axis=1), right)
+
+    @cached_property
+    def _cross(self) -> np.ndarray:
+        """X a."""
+        return self.block @ self.center
+
+    def double(self) -> ShiftedBlock:
+        """Return the block in float64."""
+        return ShiftedBlock(self.block.double(), self.center, self.u.astype(np.float64))
+
+    def single(self) -> ShiftedBlock:
+        """Return the block in float32."""
+        return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
+
+    def occupied(self) -> np.ndarray:
+        """Return a mask of the columns with an entry or a shift."""
+        return self.block.occupied() | (self.center != 0)
+
+    def narrow(self, keep: np.ndarray | None = None) -> ShiftedBlock:
+        """Return the block without columns that have neither an entry nor a shift."""
+        keep = self.occupied() if keep is None else keep
+        return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
+
+    def scale(self, weights: np.ndarray) -> ShiftedBlock:
+        """Return the block with each row multiplied by its weight."""
+        weights = np.asarray(weights, dtype=self.dtype)
+        return ShiftedBlock(self.block.scale(weights), self.center, self.u * weights)
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return (self.block.dense() - np.outer(self.u, self.center)).astype(self.dtype, copy=False)
+
+
+class WidenedBlock(DenseBlock):
+    """Rows in float64, copied as a whole only if they are needed so."""
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.stored = X
+        self.shape, self.dtype = X.shape, np.dtype(np.float64)
+
+    @cached_property
+    def X(self) -> np.ndarray:  # type: ignore[override]
+        """The rows in float64."""
+        return self.stored.astype(np.float64)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        return WidenedTransposed(self.stored, np.asarray(H, dtype=np.float64))
+
+
+class WidenedTransposed(Term):
+    """X'H in float64, a few rows at a time: a copy of all rows would leave the cache."""
+
+    def __init__(self, X: np.ndarray, H: np.ndarray) -> None:
+        self.X, self.H = X, H
+
+    def add(self, total: np.ndarray | None) -> np.ndarray:
+        """Add the block's sum.
+
+        >>> X, H = np.eye(2, dtype=np.float32), np.array([[3.0], [4.0]])
+        >>> WidenedTransposed(X, H).add(None)
+        array([[3.],
+               [4.]])
+        """
+        m, d = self.X.shape
+        step = max(_TILE_ROWS, _TILE_BYTES // (8 * max(1, d)))
+        total = np.zeros((d, *self.H.shape[1:])) if total is None else total
+        tile = np.empty((min(m, step), d))
+        for start in range(0, m, step):
+            own = tile[: m - start]
+            own[...] = self.X[start : start + step]
+            total += own.T @ self.H[start : start + step]
+        return total

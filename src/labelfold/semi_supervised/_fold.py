@@ -11,14 +11,16 @@ from scipy import sparse
 
 from labelfold.features import distances
 from labelfold.rows import Featurized, Rows, dense
-from labelfold.semi_supervised._pieces import (
+from labelfold.semi_supervised._trees import TreeNodes
+from labelfold.semi_supervised._views import (
+    KERNELS,
+    TREES,
     FormPieces,
     Placed,
+    View,
     graph_weights,
     width,
 )
-from labelfold.semi_supervised._tree_nodes import TreeNodes
-from labelfold.semi_supervised._view_list import KERNELS, TREES, View
 
 # With more labelled rows than this, a kernel view is approximated by the Nystroem method with this many of them.
 LANDMARKS = 1000

@@ -15,28 +15,31 @@ from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
 from labelfold.rows import Rows, host, row_hashes, single_blas
-from labelfold.semi_supervised._embedding import embedding_of
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
-from labelfold.semi_supervised._fold_predictions import FoldPredictions
-from labelfold.semi_supervised._fold_trees import FEWER_TREES, N_TREES, Grown, grow
-from labelfold.semi_supervised._pieces import FormPieces, Placed, hold, make_pieces
-from labelfold.semi_supervised._solver import Solution, Targets, solve, targets_of
-from labelfold.semi_supervised._view_list import FORMS, RIDGES, TREES, View, chosen_views
-from labelfold.semi_supervised._view_weights import NEGLIGIBLE
+from labelfold.semi_supervised._new_rows import FoldPredictions, embedding_of
+from labelfold.semi_supervised._solver import NEGLIGIBLE, Solution, Targets, solve, targets_of
+from labelfold.semi_supervised._trees import FEWER_TREES, N_TREES, Grown, grow
+from labelfold.semi_supervised._views import (
+    FORMS,
+    RIDGES,
+    TREES,
+    FormPieces,
+    Placed,
+    View,
+    chosen_views,
+    hold,
+    make_pieces,
+)
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
-
 # In `refit`, views and trees whose weight is below this share of the largest are left out of the score.
 _REFIT_LEAST = 1e-2
-
 # Most unlabelled rows that are used when views are weighted.
 _OTHERS = 500
-
 # Rows among which copies of labelled rows are looked for: as many as take this room, at most.
 _COPY_BYTES, _MOST_FOR_COPIES = 1 << 24, 5000
-
 # Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = (
     "_held",
@@ -51,6 +54,8 @@ _NOT_SAVED = (
     "_by_weight",
     "_reasons",
 )
+# Number of principal coordinates for each form of the columns.
+_COORDINATES = 20
 
 
 class LabelFold(FoldPredictions):
@@ -441,3 +446,29 @@ class LabelFold(FoldPredictions):
         """Return the state to save: everything but the training rows."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _NOT_SAVED}
+
+
+def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
+    """Return principal coordinates of some training rows in every form of the columns.
+
+    Forms have equal weight: the mean squared norm of each over all rows is 1.
+
+    Parameters
+    ----------
+    fold : LabelFold
+        A fitted model with its training rows.
+    index : ndarray of shape (t,)
+        Indices of training rows.
+
+    Returns
+    -------
+    R : ndarray of shape (t, k)
+    """
+    parts = [np.zeros((len(index), 1))]
+    for pieces in fold._pieces:
+        spread = pieces.deviations[:_COORDINATES]
+        if len(index) and len(spread):
+            T = host(fold._held[pieces.name].take(index).whole().double())
+            C = pieces.coordinates.first(len(spread))(T)
+            parts.append(C / np.sqrt((spread**2).sum()))
+    return np.hstack(parts)

@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.rows import Block, Rows, as_rows
-from labelfold.subspace._choose_size import CANDIDATES, REPEATS
-from labelfold.subspace._nested_subspace import NestedSubspace
+from labelfold.subspace._nested import CANDIDATES, REPEATS, NestedSubspace
 from labelfold.subspace._source import Source
 
 

@@ -1,5 +1,9 @@
 from ._arrow import (
+    BLOCK as BLOCK,
+    LEARNED_FROM as LEARNED_FROM,
     MISSING as MISSING,
+    Blocks as Blocks,
+    Sampler as Sampler,
     as_arrow as as_arrow,
     as_named as as_named,
     column_names as column_names,
@@ -14,15 +18,10 @@ from ._arrow import (
     text_cells as text_cells,
     written as written,
 )
-from ._blocks import (
-    BLOCK as BLOCK,
-    LEARNED_FROM as LEARNED_FROM,
-    Blocks as Blocks,
-    Sampler as Sampler,
-)
 from ._column import (
     TELLS as TELLS,
     UNLIKE_NUMBERS as UNLIKE_NUMBERS,
+    lines_of as lines_of,
     matching as matching,
     pixel_columns as pixel_columns,
     vector_columns as vector_columns,
@@ -39,8 +38,6 @@ from ._numbers import (
 )
 from ._recipe import (
     Recipe as Recipe,
-)
-from ._stack import (
     features_of as features_of,
 )
 from ._target import (
@@ -50,7 +47,4 @@ from ._unseen import (
     Unseen as Unseen,
     UnseenValuesWarning as UnseenValuesWarning,
     told_of as told_of,
-)
-from ._words import (
-    lines_of as lines_of,
 )

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_array
 
-
-class Absent:
-    """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def __getattr__(self, name: str) -> Any:
-        raise ImportError(self._message)
-
-
-def installed(package: str, message: str) -> Any:
-    """Return a package, or an object that raises an error with this message when it is used."""
-    try:
-        return import_module(package)
-    except ImportError:
-        return Absent(message)
-
-
 _NEEDED = "Recipe reads tables with pyarrow: pip install 'labelfold[app]'."
-pa = installed("pyarrow", _NEEDED)
-pc = installed("pyarrow.compute", _NEEDED)
-
 # Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
 MISSING = {
     "",
@@ -61,6 +43,34 @@ MISSING = {
 }
 # Words that are a value in a category, but mean missing in numbers and dates.
 _MISSING_NUMBERS = ("none",)
+# Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
+LEARNED_FROM, LABELLED = 100_000, 20_000
+# Number of rows that are transformed at a time.
+BLOCK = 131_072
+
+
+class Absent:
+    """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(self._message)
+
+
+def installed(package: str, message: str) -> Any:
+    """Return a package, or an object that raises an error with this message when it is used."""
+    try:
+        return import_module(package)
+    except ImportError:
+        return Absent(message)
+
+
+pa = installed("pyarrow", _NEEDED)
+
+
+pc = installed("pyarrow.compute", _NEEDED)
 
 
 def is_number(kind: Any) -> bool:
@@ -118,14 +128,14 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
 def _without_views(table: Any) -> Any:
     """Return a table with string views (as in polars) cast to plain strings, which every kernel takes."""
     text = pa.large_string() if table.nbytes > 2**30 else pa.string()
-    for j, field in enumerate(table.schema):
+    for j, entry in enumerate(table.schema):
         column = table.column(j)
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(j, field.name, column.cast(text))
-        elif pa.types.is_dictionary(field.type) and pa.types.is_string_view(field.type.value_type):
+        if pa.types.is_string_view(entry.type):
+            table = table.set_column(j, entry.name, column.cast(text))
+        elif pa.types.is_dictionary(entry.type) and pa.types.is_string_view(entry.type.value_type):
             coded = [(part.indices, part.dictionary.cast(text)) for part in column.chunks]
             parts = [pa.DictionaryArray.from_arrays(*part) for part in coded]
-            table = table.set_column(j, field.name, pa.chunked_array(parts).unify_dictionaries())
+            table = table.set_column(j, entry.name, pa.chunked_array(parts).unify_dictionaries())
     return table
 
 
@@ -237,3 +247,180 @@ def distinct(column: Any) -> tuple[Any, np.ndarray]:
     coded = column.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return pa.chunked_array([coded.dictionary]), codes.astype(np.int64)
+
+
+class Packed:
+    """An estimator whose lists of columns are saved as JSON texts.
+
+    A model file describes every item of a list and every key of a dict by an entry of its own: 100,000 columns took
+    several minutes to save, and take a second as texts.
+    """
+
+    # Attributes that are made of lists, dicts, text and numbers alone, or are arrays of names.
+    _packed: ClassVar[tuple[str, ...]] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes, those named packed."""
+        state: Any = super().__getstate__()
+        return {name: pack(value) if name in self._packed else value for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the attributes, packed or not."""
+        for name in self._packed:
+            if name in state:
+                state = state | {name: unpack(state[name])}
+        super().__setstate__(state)  # type: ignore[misc]
+
+
+def pack(value: Any) -> Any:
+    """Return lists, dicts and arrays of names as a text.
+
+    >>> pack(["a", "b"]), unpack(pack(np.array(["a"], dtype=object)))
+    ('list ["a", "b"]', array(['a'], dtype=object))
+    """
+    if isinstance(value, np.ndarray):
+        return f"array {json.dumps(value.tolist())}"
+    return f"list {json.dumps(value, default=_plain)}" if isinstance(value, list | dict) else value
+
+
+def _plain(number: Any) -> Any:
+    """Return a number of NumPy as one of Python."""
+    return number.item()
+
+
+def unpack(value: Any) -> Any:
+    """Return what `pack` was given."""
+    if not isinstance(value, str):
+        return value
+    kind, _, text = value.partition(" ")
+    found = json.loads(text)
+    return np.array(found, dtype=object) if kind == "array" else found
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A table that is read in blocks in every pass, because it may be larger than memory.
+
+    Attributes
+    ----------
+    column_names : list of str
+    num_rows : int
+    read : callable
+        ``read(columns)`` yields the blocks in order, as Arrow tables.
+    sample : pyarrow.Table
+        The rows to fit on.
+    places : ndarray
+        Indices of these rows, ascending.
+    """
+
+    column_names: list[str]
+    num_rows: int
+    read: Callable[[list[str]], Iterable[Any]] = field(repr=False)
+    sample: Any = field(repr=False)
+    places: np.ndarray = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.num_rows, len(self.column_names)
+
+
+class Sampler:
+    """Samples evenly spaced rows, and labelled ones, from a stream of blocks of unknown length.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sampler = Sampler(most=4)
+    >>> for start in range(0, 20, 5):
+    ...     sampler.add(pa.table({"x": list(range(start, start + 5))}), np.zeros(5, dtype=bool))
+    >>> sampler.result()[1].tolist()
+    [0, 8, 16]
+    """
+
+    def __init__(self, most: int = LEARNED_FROM) -> None:
+        self.most, self.stride, self.rows, self.wanted = most, 1, 0, 0
+        self.kept: list[tuple[Any, np.ndarray, np.ndarray]] = []
+
+    def add(self, block: Any, wanted: np.ndarray) -> None:
+        """Add a block; rows in ``wanted`` are always kept, up to 20,000."""
+        places = np.arange(self.rows, self.rows + block.num_rows)
+        wanted = wanted & (self.wanted + np.cumsum(wanted) <= LABELLED)
+        self.rows, self.wanted = self.rows + len(places), self.wanted + int(wanted.sum())
+        self.kept.append((block, places, wanted))
+        self._thin(2 * self.most)
+
+    def _thin(self, most: int) -> None:
+        stride = self.stride
+        while self.rows // self.stride > most:
+            self.stride *= 2
+        # rows of earlier blocks were thinned with the previous stride
+        first = len(self.kept) - 1 if stride == self.stride else 0
+        for i, (block, places, wanted) in enumerate(self.kept[first:], first):
+            keep = (places % self.stride == 0) | wanted
+            if not keep.all():
+                self.kept[i] = (block.filter(pa.array(keep)), places[keep], wanted[keep])
+
+    def result(self) -> tuple[Any, np.ndarray]:
+        """Return the sampled rows and their indices."""
+        self._thin(self.most)
+        table = pa.concat_tables([block for block, _, _ in self.kept], promote_options="permissive")
+        return table, np.concatenate([places for _, places, _ in self.kept])
+
+
+def slices(table: Any) -> Iterator[Any]:
+    """Yield the rows of an Arrow table, a block at a time."""
+    for start in range(0, max(table.num_rows, 1), BLOCK):
+        yield table.slice(start, BLOCK)
+
+
+def filled(parts: Iterable[np.ndarray], n: int) -> np.ndarray:
+    """Return parts of n rows as one array; each part is released once it is copied.
+
+    >>> filled(iter([np.ones((1, 2)), np.zeros((2, 2))]), 3).tolist()
+    [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]
+    """
+    out, start = np.empty((0, 0)), 0
+    for part in parts:
+        if len(part) == n:
+            return part
+        if not start:
+            out = np.empty((n, part.shape[1]), dtype=part.dtype)
+        out[start : start + len(part)] = part
+        start += len(part)
+    return out
+
+
+def stacked(parts: Iterable[sp.csr_array], n: int) -> sp.csr_array:
+    """Return parts of n sparse rows as one array; each part is released once it is copied.
+
+    >>> stacked(iter([sp.csr_array([[0, 1]]), sp.csr_array([[2, 0], [0, 3]])]), 3).toarray().tolist()
+    [[0, 1], [2, 0], [0, 3]]
+    """
+    data, indices, start, width = np.empty(0), np.empty(0, dtype=np.int32), 0, 0
+    counts: list[np.ndarray] = []
+    for part in parts:
+        if part.shape[0] == n:
+            return part
+        if not counts:
+            data, width = data.astype(part.dtype), part.shape[1]
+        end, rows = start + part.nnz, part.shape[0] + sum(len(some) for some in counts)
+        if end > len(data):
+            # estimated from the rows so far; pages that are never written to take no memory
+            room = int(1.1 * end * n / rows) if rows < n else end
+            small = np.int32 if max(room, width) < 2**31 else np.int64
+            data, indices = _grown(data, room, data.dtype), _grown(indices, room, small)
+        data[start:end], indices[start:end] = part.data, part.indices
+        counts.append(np.diff(part.indptr))
+        start = end
+    data.resize(start, refcheck=False)
+    indices.resize(start, refcheck=False)
+    indptr = np.zeros(n + 1, dtype=indices.dtype)
+    np.cumsum(np.concatenate(counts), out=indptr[1:])
+    return sp.csr_array((data, indices, indptr), shape=(n, width))
+
+
+def _grown(values: np.ndarray, room: int, dtype: Any) -> np.ndarray:
+    out = np.empty(room, dtype=dtype)
+    out[: len(values)] = values
+    return out

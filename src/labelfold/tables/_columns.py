@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import (
+    LABELLED,
+    LEARNED_FROM,
     distinct,
     is_number,
     is_text,
@@ -20,7 +22,6 @@ from labelfold.tables._arrow import (
     words_for_missing,
     written,
 )
-from labelfold.tables._blocks import LABELLED, LEARNED_FROM
 from labelfold.tables._column import (
     Column,
     filled_where_labelled,

@@ -15,11 +15,18 @@ from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.tables import _dates, _numbers
-from labelfold.tables._arrow import distinct, is_text, pa, pc, shown, text_cells, written
+from labelfold.tables._arrow import Packed, distinct, is_text, pa, pc, shown, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
-from labelfold.tables._numbers import PLAIN, numbers, quick, said, with_flags
-from labelfold.tables._packed import Packed
-from labelfold.tables._spelling import merged, plain, respelled
+from labelfold.tables._numbers import (
+    PLAIN,
+    merged,
+    numbers,
+    plain_spelling,
+    quick,
+    respelled,
+    said,
+    with_flags,
+)
 from labelfold.tables._unseen import Tally, active, count_far, count_gaps, quoted
 
 # Fewer cells with a new value do not stand for one value of a boolean.
@@ -388,7 +395,7 @@ class EachValue(TransformerMixin, BaseEstimator):
         there = np.array([value is not None for value in values], dtype=bool)
         new = there & ~np.isin(_hashes(values), hashes)
         values = values.copy()
-        for spell in (plain, "{}.0".format):
+        for spell in (plain_spelling, "{}.0".format):
             left = np.flatnonzero(new)
             spelled = np.array([spell(value) for value in values[left]], dtype=object)
             found = np.isin(_hashes(spelled), hashes)

@@ -3,19 +3,17 @@ from ._compiled import (
     compiled as compiled,
     dot as dot,
 )
-from ._progress import (
+from ._messages import (
     Progress as Progress,
     warn_of_early_end as warn_of_early_end,
+    warn_user as warn_user,
 )
 from ._sklearn import (
     Interval as Interval,
     StrOptions as StrOptions,
-    _check_feature_names as _check_feature_names,
-    _check_n_features as _check_n_features,
-    _fit_context as _fit_context,
-    _safe_indexing as _safe_indexing,
     available_if as available_if,
-)
-from ._warn import (
-    warn_user as warn_user,
+    check_feature_names as check_feature_names,
+    check_n_features as check_n_features,
+    fit_context as fit_context,
+    safe_indexing as safe_indexing,
 )

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r2_score
 
-from labelfold.app.compare._choice import OutOfFold, choose, gap
-from labelfold.app.compare._measure import Measure, measure_for
+from labelfold.app.compare._choice import Measure, OutOfFold, choose, gap, measure_for
 
 ACCURACY = Measure("accuracy", "accuracy")
 R2 = Measure("R²", "r2")

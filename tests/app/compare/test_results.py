@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelfold.app.compare._results import Comparison
-from labelfold.app.compare._words import repeats_run
+from labelfold.app.compare._results import Results, repeats_run
 from labelfold.app.registry._methods import get_method
 
 
@@ -27,7 +26,7 @@ def made_up(scores, budgets=(10,), sizes=(2,), embeds=True):
     for row in rows:
         if row["method"].startswith("raw"):
             row["k"] = row["components"] = None
-    return Comparison(rows, settings, methods, data=None)  # which these results need not
+    return Results(rows, settings, methods, data=None)  # which these results need not
 
 
 def test_without_predictions_the_best_mean_is_named():

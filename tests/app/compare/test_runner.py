@@ -15,14 +15,12 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 
-from labelfold.app.compare import compare
-from labelfold.app.compare._clock import Bar, Clock, TimeUp
 from labelfold.app.compare._data import outweighing, read_data
-from labelfold.app.compare._plan import image_sides, make_plan
-from labelfold.app.compare._splits import fold_splits
-from labelfold.app.compare._store import COLUMNS, Store
+from labelfold.app.compare._splits import fold_splits, image_sides, make_plan
+from labelfold.app.compare._store import COLUMNS, Bar, Clock, Store, TimeUp
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
+from labelfold.app.report import compare
 
 pytestmark = pytest.mark.usefixtures("quick_tuning")
 QUICK = {"budgets": [6, 30], "components": 2, "repeats": 3, "time_limit": 600.0, "progress": False}

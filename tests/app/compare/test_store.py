@@ -10,9 +10,9 @@ from contextlib import suppress
 import pytest
 from sklearn.datasets import load_iris
 
-from labelfold.app.compare import compare
 from labelfold.app.compare._store import COLUMNS, Store
 from labelfold.app.io import FileProblem
+from labelfold.app.report import compare
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 HOLD = (

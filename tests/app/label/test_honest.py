@@ -5,7 +5,7 @@ import pytest
 
 from labelfold.app.compare._review import HeldOutPredictions
 from labelfold.app.label._honest import Answer, curve, expected, forecast, look_again
-from labelfold.app.label._start import start
+from labelfold.app.label._worker import start
 
 
 def answers(right, every=4, how="random"):

@@ -9,7 +9,7 @@ import pytest
 from small_session import flowers, session_on
 
 from labelfold.app.io import FileProblem, read_table
-from labelfold.app.io._label_lines import label_lines
+from labelfold.app.io._label_file import label_lines
 from labelfold.app.label import _journal
 from labelfold.app.label._journal import Journal, Line, refuse_taken
 

@@ -12,7 +12,7 @@ import pytest
 from small_session import flowers, session_on
 
 from labelfold.app.label._run import Running
-from labelfold.app.label._safety import HEADERS
+from labelfold.app.label._server import HEADERS
 
 JSON = {"content-type": "application/json"}
 

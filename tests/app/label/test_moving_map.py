@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from labelfold.app.label import _moving_map
-from labelfold.app.label._moving_map import MovingMap
+from labelfold.app.label import _map as _moving_map
+from labelfold.app.label._map import MovingMap
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from labelfold.app.compare._settle import nearest, settle, unit
+from labelfold.app.compare._review import nearest, settle, unit
 from labelfold.app.label._questions import STRATEGIES, Questions
-from labelfold.app.label._start import start
+from labelfold.app.label._worker import start
 
 SIZES = (60, 50, 40, 30, 20, 20)
 

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 
-from labelfold.app.compare import compare
 from labelfold.app.compare._explain import correlations, predict_with_confidence
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
+from labelfold.app.report import compare
 from labelfold.app.report._figures import plain, reliability, scores
 from labelfold.app.report._map import map_data
 from labelfold.app.report._page import render

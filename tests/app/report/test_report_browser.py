@@ -11,7 +11,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from browser import CHROMIUM, Browser
-from labelfold.app.compare import compare
+from labelfold.app.report import compare
 
 pytestmark = [
     pytest.mark.skipif(

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from labelfold.numerics.least_squares import _gram as module
-from labelfold.numerics.least_squares._band import WIDTH, Band
-from labelfold.numerics.least_squares._gram import Gram
+from labelfold.numerics import _gram as module
+from labelfold.numerics._gram import WIDTH, Band, Gram
 
 EPS = np.finfo(float).eps
 RIDGES = [0.0, 1e-2, 1.0, 30.0, 1e5]
@@ -44,7 +43,7 @@ def test_the_band_is_similar_to_the_matrix():
 def test_columns_are_turned_back_in_pieces(monkeypatch):
     G, M = square(80), np.random.default_rng(2).standard_normal((80, 3))
     whole = Band(G, width=8).solve(M, RIDGES, 1e-12)
-    monkeypatch.setattr("labelfold.numerics.least_squares._band._COLUMNS", 6)
+    monkeypatch.setattr("labelfold.numerics._gram._COLUMNS", 6)
     for one, other in zip(whole, Band(G, width=8).solve(M, RIDGES, 1e-12), strict=True):
         np.testing.assert_allclose(one.X, other.X, rtol=1e-10, atol=1e-14)
 

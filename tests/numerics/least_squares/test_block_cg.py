@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelfold.numerics.least_squares._block_cg import (
+from labelfold.numerics._block_cg import (
     Scaling,
     block_cg,
     expected_iterations,
@@ -11,7 +11,7 @@ from labelfold.numerics.least_squares._block_cg import (
     preconditioned_cg,
     thin_qr,
 )
-from labelfold.numerics.least_squares._shifted_cg import shifted_cg
+from labelfold.numerics._iterative import shifted_cg
 
 
 def spd(n, eigenvalues, seed=0):

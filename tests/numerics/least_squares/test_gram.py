@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labelfold.numerics.least_squares._gram import Gram
+from labelfold.numerics._gram import Gram
 
 
 def test_a_gram_matrix_is_trusted_while_its_condition_allows():

@@ -9,10 +9,10 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from labelfold.numerics.least_squares import _pose as module
-from labelfold.numerics.least_squares._gram import Gram
-from labelfold.numerics.least_squares._iterative import KrylovProblem
-from labelfold.numerics.least_squares._pose import (
+from labelfold.numerics import _least_squares as module
+from labelfold.numerics._gram import Gram
+from labelfold.numerics._iterative import KrylovProblem
+from labelfold.numerics._least_squares import (
     DualProblem,
     EitherProblem,
     GramProblem,
@@ -514,7 +514,7 @@ def test_columns_of_many_sizes_take_no_more_iterations(monkeypatch):
     T = rng.standard_normal((2000, 3))
     scaled = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
     assert scaled.residual <= 1e-10
-    monkeypatch.setattr("labelfold.numerics.least_squares._normal_equations._LEAST_RIDGE", np.inf)
+    monkeypatch.setattr("labelfold.numerics._iterative._LEAST_RIDGE", np.inf)
     plain = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
     assert scaled.n_iter < plain.n_iter / 2
     assert apart(scaled.W, reference(X.toarray(), T, 100.0)[0]) < 1e-8

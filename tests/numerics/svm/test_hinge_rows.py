@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize, nnls
 
-from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
-from labelfold.factorization._nonnegative import _hals_anywhere, hals, nonnegative_rows
+from labelfold.factorization._row_solvers import (
+    _hals_anywhere,
+    hals,
+    hinge_row_objectives,
+    hinge_rows,
+    nonnegative_rows,
+)
 
 SHAPES = [(1, 1), (1, 5), (3, 4), (8, 3), (5, 12)]  # machines, components
 

@@ -12,9 +12,8 @@ from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from labelfold.numerics.svm._linear import linear_svm, linear_svms, svm_objective
-from labelfold.numerics.svm._linear_loops import descend
-from labelfold.numerics.svm._linear_polish import settle
+from labelfold.numerics._linear_svm import linear_svm, linear_svms, svm_objective
+from labelfold.numerics._linear_svm_loops import descend, settle
 from reference import svm as reference
 
 LOSSES = ["squared_hinge", "hinge"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import time
@@ -14,11 +15,12 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._apply import refuse_destination
+from labelfold.app.commands._apply import predictions_of_rows, refuse_destination, write_predictions
 from labelfold.app.commands._console import (
     MOST_METHODS,
     accuracy_grid,
     console,
+    note,
     read_labelled,
     recipe_for,
     row_names,
@@ -26,18 +28,23 @@ from labelfold.app.commands._console import (
     split_commas,
     whole_numbers,
 )
-from labelfold.app.commands._deliver import deliver, deliver_alone, name_files, refuse_inputs, refuse_places
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io import (
+    SHIPPED,
     Refusal,
-    _shipped as shipped,
     count,
     find,
+    finished_together,
     hidden,
     printable,
     read_table,
+    refuse_input,
     refusing,
+    shipped_truth,
+    writable_file,
     writable_folder,
+    write_finished,
+    write_shipped,
 )
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -53,6 +60,14 @@ Limit = Annotated[
 _RUNS_END = 0.75
 _DEMO_LABELS = 100
 _DEMO: dict[str, Any] = {"time_limit": 60}
+_MADE = (
+    "model.skops",
+    "embedding.parquet",
+    "predictions.csv",
+    "annotated.h5ad",
+    "answer.json",
+    "report.html",
+)
 
 
 @app.command("compare", epilog=MEMORY["compare"])
@@ -148,13 +163,13 @@ def datasets(
         grid = Grid(box=None, pad_edge=False)
         for heading in ("name", "rows", "columns", "classes", "what it is"):
             grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
-        for entry in shipped.SETS.values():
+        for entry in SHIPPED.values():
             grid.add_row(entry.name, f"{entry.rows:,}", str(entry.columns), str(entry.classes), entry.what)
         console().print(grid)
         return
     with refusing():
-        path = shipped.write(name, output, labels, seed)
-        entry = shipped.SETS[name]
+        path = write_shipped(name, output, labels, seed)
+        entry = SHIPPED[name]
     kept = entry.rows if labels is None else labels
     say(
         f"{entry.what}: {entry.rows:,} rows × {entry.columns} columns, {kept:,} rows labelled in {entry.classes} "
@@ -166,8 +181,8 @@ def datasets(
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     writable_folder(output)
-    entry = shipped.SETS["digits"]
-    path = shipped.write("digits", output / "digits.csv", _DEMO_LABELS, seed)
+    entry = SHIPPED["digits"]
+    path = write_shipped("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
         f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
         f"--output {output}"
@@ -188,7 +203,7 @@ def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Se
         began=context.obj,
         **_DEMO,
     )
-    truth = shipped.truth("digits")
+    truth = shipped_truth("digits")
     assert table.y is not None
     hidden = np.array([label is None for label in table.y])
     said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
@@ -210,7 +225,8 @@ def _compare(
     **settings: Any,
 ) -> None:
     """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
-    from labelfold.app.compare import FolderLock, NothingHeldOut, compare
+    from labelfold.app.compare import FolderLock, NothingHeldOut
+    from labelfold.app.report import compare
 
     called = printable(str(table.source.name or table.source))
     if time_limit is not None:
@@ -266,3 +282,122 @@ def _show(found: Any) -> None:
         say(f"{count(more, 'more method')} in the report.")
     if found.left_out:
         say(f"{count(len(found.left_out), 'method')} left out; the report says why.")
+
+
+def refuse_places(output: Path) -> None:
+    """Raise an error if one of the files cannot be written, before any work."""
+    for name in _MADE:
+        writable_file(output / name)
+
+
+def refuse_inputs(output: Path, *given: object) -> None:
+    """Raise an error if writing to the folder would replace or remove a file that is read."""
+    for name in (*_MADE, "results.csv", "run.json"):
+        refuse_input(output / name, *given)
+
+
+def deliver(
+    found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
+) -> dict[str, Path]:
+    """Write the report, the answer and, with ``save``, the model; return the files as first written."""
+    from labelfold.app.report import write_report
+
+    with finished_together(output, _MADE) as aside:
+        written = {"Report": aside / "report.html", "Results": aside / "results.csv"}
+        made = {"results.csv"}
+        if found.winner is not None:
+            text = json.dumps(answer_of(found), indent=1, ensure_ascii=False) + "\n"
+            made.add(write_finished(aside / "answer.json", text.encode()).name)
+            if save:
+                method = found.methods[found.winner["method"]]
+                written |= _save(
+                    found.fitted(), method, found.data, found.choice, table, aside, safe_csv, to_table
+                )
+        write_report(found, written["Report"], output, made | {path.name for path in written.values()})
+    return written
+
+
+def deliver_alone(
+    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
+) -> dict[str, Path]:
+    """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
+    from labelfold.app.registry import fit_grouped, get_method, only_missing
+
+    data, method = nothing.data, get_method("labelfold")
+    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
+    fit_grouped(model, data.X, data.targets(), data.groups)
+    say(
+        f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
+        "rows."
+    )
+    with finished_together(output, _MADE) as aside:
+        return _save(model, method, data, None, table, aside, safe_csv, to_table)
+
+
+def name_files(output: Path, written: dict[str, Path]) -> None:
+    """Print the files, which are in the folder now, and the next command."""
+    width = max(map(len, written))
+    places = {what: output / path.name for what, path in written.items()}
+    say("\n" + "\n".join(f"{what:<{width}}  {path}" for what, path in places.items()))
+    if "Model" in places:
+        say(f"\nNext: labelfold predict {shlex.quote(str(places['Model']))} new.csv")
+
+
+def answer_of(found: Any) -> dict[str, Any]:
+    """Return the content of answer.json."""
+    facts = {
+        "method": found.best_,
+        "components": found.best_size_,
+        "metric": found.settings["metric"],
+        "answer": found.answer,
+        "details": found.details,
+    }
+    if found.choice is not None:
+        expected = ("expected", "low", "high", "n_rows", "n_groups", "within", "equal")
+        facts |= {name: getattr(found.choice, name) for name in expected}
+    return facts
+
+
+def _save(
+    model: Any,
+    method: Any,
+    data: Any,
+    choice: Any,
+    table: Any,
+    output: Path,
+    safe_csv: bool,
+    to_table: str | None,
+) -> dict[str, Path]:
+    """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
+    from labelfold.app.compare import fit_notes, named_rows
+    from labelfold.app.io import Unsavable, save_model, write_table
+    from labelfold.app.registry import settled
+
+    model, X = settled(model), data.X
+    embedded = np.asarray(model.transform(X)) if method.embeds else None
+    written = {}
+    notes = fit_notes(method, table, data, embedded, choice)
+    try:
+        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
+    except Unsavable as error:
+        note(str(error))
+    ids = named_rows(table, data.recipe)
+    columns: list[str] = []
+    if embedded is not None:
+        columns = [str(c) for c in model.get_feature_names_out()]
+        written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
+    given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
+    said = predictions_of_rows(model, X, data.classes, notes["within"])
+    extra = given | said
+    nothing = np.empty((len(data.y), 0))
+    written["Predictions"] = write_table(
+        output / "predictions.csv", nothing, [], ids=ids, extra=extra, safe_csv=safe_csv
+    )
+    if getattr(table.source, "suffix", "").lower() == ".h5ad":
+        shown = nothing if embedded is None else embedded
+        written["Copy"] = write_table(
+            output / "annotated.h5ad", shown, columns, extra=said, source=table.source
+        )
+    if to_table is not None:
+        write_predictions(table, to_table, ids, extra)
+    return written

@@ -19,7 +19,6 @@ from labelfold.app.io import (
     Refusal,
     SavedModel,
     Table,
-    as_written,
     cell_text,
     chosen,
     count,
@@ -36,11 +35,10 @@ from labelfold.tables import MISSING, Recipe
 
 if TYPE_CHECKING:
     from labelfold.app.commands._options import GivenRows
-    from labelfold.app.compare import Comparison
+    from labelfold.app.report import Comparison
 
 TASKS = ("auto", "classification", "regression")
 MOST_METHODS = 12  # on the screen; the report has all
-MOST_TOLD = 12  # most components shown of a model, and columns of each
 
 
 def accuracy_grid(found: Comparison) -> Grid:
@@ -238,15 +236,6 @@ def row_names(table: Table) -> list[str] | None:
     if table.ids is None:
         return None
     return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
-
-
-def named_rows(table: Table, recipe: Recipe | None) -> Any:
-    """Return the id columns, given or found by the recipe; otherwise the row numbers."""
-    if table.ids is not None:
-        return table.ids
-    if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
-        return as_written(table.raw, recipe.ids_)
-    return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
 
 
 def recipe_of(model: Any) -> Recipe | None:

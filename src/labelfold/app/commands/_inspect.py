@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.table import Table as Grid
 
-from labelfold.app.commands._console import MOST_TOLD, console, glossed, recipe_of, say, using
+from labelfold.app.commands._console import console, glossed, recipe_of, say, using
 from labelfold.app.commands._options import MEMORY, Model, app
-from labelfold.app.compare import view_kinds
+from labelfold.app.compare import MOST_COMPONENTS, view_kinds
 from labelfold.app.io import refusing
 
 
@@ -40,7 +40,7 @@ def _tell(saved: Any) -> None:
         from labelfold.app.compare import top_features
 
         names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
-        tops = top_features(weights[:MOST_TOLD], names, MOST_TOLD)
+        tops = top_features(weights[:MOST_COMPONENTS], names, MOST_COMPONENTS)
     for i, top in enumerate(tops or (), start=1):
         features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
         say(f"component {i}: {features or 'constant'}")

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.table import Table as Grid
 
@@ -18,7 +17,6 @@ from labelfold.app.commands import (
     _options as options,
 )
 from labelfold.app.commands._console import (
-    MOST_TOLD,
     console,
     glossed,
     read_labelled,
@@ -100,7 +98,14 @@ def fit(
     seed: options.Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
-    from labelfold.app.compare import checked_sizes, expectation, if_grouped, read_data, without_unlike
+    from labelfold.app.compare import (
+        checked_sizes,
+        expectation,
+        fit_notes,
+        if_grouped,
+        read_data,
+        without_unlike,
+    )
     from labelfold.app.io import save_model
     from labelfold.app.registry import chosen_form, get_method, refuse_other_task
 
@@ -213,32 +218,3 @@ def _fewer_components(asked: int | None, method: Any, embedded: Any) -> list[str
         return [f"-k {asked} has no effect: {method.name} has no components."]
     made = embedded.shape[1]
     return [f"-k {asked} is more than the data determine; the model has {made}."] if made < asked else []
-
-
-def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
-    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
-    from labelfold.app.compare import correlations, medians, top_features
-
-    labels = data.labels
-    numbers = labels.task == "regression"
-    tops = None
-    if embedded is not None:
-        names = [data.column(j) for j in range(data.X.shape[1])]
-        tops = top_features(correlations(data.X, np.asarray(embedded)[:, :MOST_TOLD]), names, MOST_TOLD)
-    return {
-        "method": method.name,
-        "target": table.targets or None,
-        # a recipe stores the names itself
-        "columns": table.feature_names if data.recipe is None else None,
-        "images": table.images,
-        "index_base": table.index_base,
-        "n_components": None if embedded is None else int(embedded.shape[1]),
-        "n_rows": int(data.X.shape[0]),
-        "n_labelled": int(labels.n_labelled),
-        "counts": None if numbers else labels.counts().tolist(),
-        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
-        "within": None if expected is None else expected.within,
-        "top_features": tops,
-        # a recipe stores the medians itself
-        "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
-    }

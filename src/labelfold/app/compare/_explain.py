@@ -10,8 +10,11 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.pipeline import Pipeline
 
+from labelfold.app.compare._data import medians
+
 _SLAB = 16384  # rows
 _LEAST_SHARE = 1e-3  # probabilities are clipped here before the logarithm
+MOST_COMPONENTS = 12  # most components shown of a model, and columns of each
 _MOST_COLUMNS = 4  # most columns named for a view
 _VIEWS = {
     "linear": "linear: weighted sums of all columns",
@@ -194,3 +197,32 @@ def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[Vie
             columns = [name for name, _ in top_features(closest, list(names), _MOST_COLUMNS)[0]]
         found.append(ViewKind(_VIEWS.get(family, family), form, share, columns))
     return found
+
+
+def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
+    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
+    labels = data.labels
+    numbers = labels.task == "regression"
+    tops = None
+    if embedded is not None:
+        names = [data.column(j) for j in range(data.X.shape[1])]
+        tops = top_features(
+            correlations(data.X, np.asarray(embedded)[:, :MOST_COMPONENTS]), names, MOST_COMPONENTS
+        )
+    return {
+        "method": method.name,
+        "target": table.targets or None,
+        # a recipe stores the names itself
+        "columns": table.feature_names if data.recipe is None else None,
+        "images": table.images,
+        "index_base": table.index_base,
+        "n_components": None if embedded is None else int(embedded.shape[1]),
+        "n_rows": int(data.X.shape[0]),
+        "n_labelled": int(labels.n_labelled),
+        "counts": None if numbers else labels.counts().tolist(),
+        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
+        "within": None if expected is None else expected.within,
+        "top_features": tops,
+        # a recipe stores the medians itself
+        "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
+    }

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 from sklearn.decomposition import TruncatedSVD
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app.compare._calibrate import calibrate, is_calibrated
-from labelfold.app.compare._expect import HeldOut, predict_held_out
+from labelfold.app.compare._expected import HeldOut, calibrate, is_calibrated, predict_held_out
 from labelfold.app.compare._explain import (
     ViewKind,
     correlations,
@@ -21,20 +21,21 @@ from labelfold.app.compare._explain import (
     predict_with_confidence,
     view_kinds,
 )
-from labelfold.app.compare._next_rows import next_rows
 from labelfold.app.compare._splits import whole
-from labelfold.app.registry import fit_grouped, only_missing
+from labelfold.app.registry import UNIT_VARIANCE, fit_grouped, only_missing
 from labelfold.features import layout
 
 if TYPE_CHECKING:
-    from labelfold.app.compare._results import Comparison
-
+    from labelfold.app.compare._results import Results
 _MOST_MAPS = 2
 _MOST_POINTS = 20_000
 _LANDMARKS = 1000  # landmarks of a layout; more take seconds and look the same
 _MOST_SHOWN = 12  # most components shown
 _MOST_LOOKED_AT = 2000  # most rows for the correlations of views with columns
 _SURE = 0.8  # least confidence in another class for a label to be listed as doubtful
+_MOST_NEXT = 20
+_MOST_SETTLED = 2000  # most unlabelled, and most labelled, rows in `settle`
+_MOST_SAMPLED = 5000  # most unlabelled, and most labelled, rows in `greedy_sample`
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Review:
 EMPTY = Review()
 
 
-def review(found: Comparison) -> Review:
+def review(found: Results) -> Review:
     """Fit the best methods on all rows, and return the content of the report about them."""
     if found.winner is None:
         return EMPTY
@@ -151,7 +152,7 @@ def review(found: Comparison) -> Review:
         return Review(_maps(found), left_out(found), strengths, names, views, rows, text, sure)
 
 
-def fit_on_all(found: Comparison, method: str, k: int | None) -> tuple[Any, HeldOut | None]:
+def fit_on_all(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut | None]:
     """Return a method fitted on all rows with all labels, and the held-out predictions that calibrated it."""
     data = found.data
     s = found.settings
@@ -186,7 +187,7 @@ def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarr
     return parts[:, :_MOST_SHOWN], [f"Taken for {name}" for name in data.classes[:_MOST_SHOWN]]
 
 
-def left_out(found: Comparison) -> HeldOutPredictions | None:
+def left_out(found: Results) -> HeldOutPredictions | None:
     """Return the predictions of the recommended method for labelled rows, without their labels, if known."""
     data, model = found.data, found.fitted()
     everyone = np.ones(data.labels.n_labelled, dtype=bool)
@@ -221,7 +222,7 @@ def codes(data: Any, predicted: Any) -> np.ndarray:
     return np.searchsorted(classes, predicted.astype(classes.dtype))
 
 
-def _maps(found: Comparison) -> list[Map]:
+def _maps(found: Results) -> list[Map]:
     """Return the maps of the best methods that embed, fitted with all labels. Labelled rows are preferred."""
     data = found.data
     rng = np.random.default_rng(found.settings["random_state"])
@@ -282,3 +283,143 @@ def _principal(X: Any, k: int) -> np.ndarray:
         P = TruncatedSVD(min(k + 1, P.shape[1]), random_state=0).fit_transform(P)
     P = np.asarray(P - P.mean(axis=0))
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
+
+
+def next_rows(found: Results, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Return the unlabelled rows to label next, their predictions and confidences.
+
+    For classes they are chosen by `settle` in the embedding Z, or by least confidence if there is no embedding. For
+    numbers they are chosen by `greedy_sample`.
+    """
+    data = found.data
+    rows = data.unlabelled
+    if not len(rows):
+        return rows, [], np.empty(0)
+    if data.facts.numbers:
+        return _next_numbers(found, model)
+    predicted, confidence = predict_with_confidence(model, data.X[rows])
+    if np.isnan(confidence).all():
+        return rows[:0], [], np.empty(0)
+    chosen = np.argsort(confidence, kind="stable")[:_MOST_NEXT]
+    if Z is not None:
+        rng = np.random.default_rng(found.settings["random_state"])
+        some = np.sort(rng.permutation(len(rows))[:_MOST_SETTLED])
+        known = np.sort(rng.permutation(data.labels.index)[:_MOST_SETTLED])
+        R = StandardScaler(with_mean=False).fit_transform(Z)
+        near, away = nearest(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
+        best = settle(away, near, np.nan_to_num(1 - confidence[some]), _MOST_NEXT)
+        settling = some[[one.candidate for one in best]]
+        # if `settle` returns fewer rows, the least confident ones follow
+        chosen = np.concatenate([settling, np.setdiff1d(chosen, settling)])[:_MOST_NEXT].astype(int)
+    return rows[chosen], predicted[chosen], confidence[chosen]
+
+
+def _next_numbers(found: Results, model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    data = found.data
+    rng = np.random.default_rng(found.settings["random_state"])
+    rows = np.sort(rng.permutation(data.unlabelled)[:_MOST_SAMPLED])
+    known = np.sort(rng.permutation(data.labels.n_labelled)[:_MOST_SAMPLED])
+    own, others = data.X[data.labels.index[known]], data.X[rows]
+    if found.settings["scale"] == UNIT_VARIANCE:
+        scaler = StandardScaler(with_mean=False).fit(data.X)
+        own, others = scaler.transform(own), scaler.transform(others)
+    predicted = np.asarray(model.predict(data.X[rows]))
+    chosen = greedy_sample(others, predicted, own, data.truth[known], _MOST_NEXT)
+    return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
+
+
+def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, most: int) -> np.ndarray:
+    """Return up to ``most`` rows by improved greedy sampling.
+
+    Each row has the largest distance to its nearest labelled row, where the distance is the product of the distances
+    in X and in y. A chosen row then counts as labelled with its prediction. (Wu, Lin & Huang, Active learning for
+    regression using greedy sampling, Information Sciences 2019.)
+
+    >>> X = np.array([[0.1], [5.0], [5.1]])
+    >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
+    [2, 0]
+    """
+    away = euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)
+    chosen: list[int] = []
+    least = away.min(axis=1)
+    while len(chosen) < min(most, len(least)):
+        row = int(np.argmax(least))
+        if least[row] <= 0:
+            break
+        chosen.append(row)
+        to_row = euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
+        least = np.minimum(least, to_row)
+    return np.array(chosen, dtype=int)
+
+
+class Chosen(NamedTuple):
+    """A candidate that was chosen.
+
+    Attributes
+    ----------
+    candidate : int
+        Its index among the candidates.
+    gain : float
+        See the module.
+    takes : ndarray of bool of shape (t,)
+        The rows that are nearer to it than to any labelled row.
+    """
+
+    candidate: int
+    gain: float
+    takes: np.ndarray
+
+
+def settle(
+    away: np.ndarray, near: np.ndarray | None, unsure: np.ndarray, most: int, allowed: Any = True
+) -> list[Chosen]:
+    """Return up to ``most`` candidates, greedily by gain.
+
+    Parameters
+    ----------
+    away : ndarray of shape (t, c)
+        Distances between rows and candidates.
+    near : ndarray of shape (t,), or None
+        Distance of each row from its nearest labelled row; None if no row is labelled.
+    unsure : ndarray of shape (t,)
+        Uncertainty of each row.
+    allowed : ndarray of bool of shape (c,), or True
+        Which candidates may be chosen.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 9.0, 9.5])
+    >>> away = np.abs(x[:, None] - x)
+    >>> [one.candidate for one in settle(away, None, np.ones(5), 2)]
+    [2, 3]
+    >>> [one.candidate for one in settle(away, np.abs(x - 1.5), np.ones(5), 1)]
+    [3]
+    """
+    near = np.full(len(away), away.max(initial=0.0)) if near is None else near
+    chosen: list[Chosen] = []
+    while len(chosen) < most:
+        nearer = near[:, None] - away
+        counts = np.divide(unsure, near, out=np.zeros(len(near)), where=near > 0).astype(away.dtype)
+        gains = np.where(allowed, counts @ np.maximum(nearer, 0.0, out=nearer), 0.0)
+        best = int(gains.argmax()) if len(gains) else 0
+        if not len(gains) or gains[best] <= 0:
+            break
+        chosen.append(Chosen(best, float(gains[best]), nearer[:, best] > 0))
+        near = np.minimum(near, away[:, best])
+    return chosen
+
+
+def nearest(R: np.ndarray, known: np.ndarray) -> np.ndarray | None:
+    """Return the distance of each row of R, (t, k), from the nearest row of known; None if that is empty."""
+    return euclidean_distances(R, known).min(axis=1).astype(R.dtype) if len(known) else None
+
+
+def unit(R: np.ndarray) -> np.ndarray:
+    """Return centred coordinates with a mean squared norm of 1; zeros if all rows are equal."""
+    R = np.nan_to_num(np.asarray(R, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    if not R.size:
+        return np.zeros((len(R), 1))
+    R = R / max(np.abs(R).max(), np.finfo(np.float64).tiny)  # so that squares do not overflow
+    R = R - R.mean(axis=0)
+    size = np.sqrt(np.square(R).sum(axis=1).mean())
+    return R / size if size > 1e-12 else np.zeros_like(R)

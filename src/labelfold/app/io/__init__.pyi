@@ -1,23 +1,12 @@
-from ._addresses import (
-    Database as Database,
-    hidden as hidden,
-    without_password as without_password,
-)
-from ._cells import (
+from ._csv import (
     Cells as Cells,
 )
 from ._databases import (
+    Database as Database,
+    hidden as hidden,
     refuse_table as refuse_table,
+    without_password as without_password,
     write_new_table as write_new_table,
-)
-from ._extras import (
-    pd as pd,
-)
-from ._finished import (
-    append_synced as append_synced,
-    finished_together as finished_together,
-    sync_folder as sync_folder,
-    write_finished as write_finished,
 )
 from ._frames import (
     as_written as as_written,
@@ -30,16 +19,7 @@ from ._label_file import (
     JOURNAL as JOURNAL,
     ROWS as ROWS,
     cell_text as cell_text,
-)
-from ._label_lines import (
     label_lines as label_lines,
-)
-from ._limits import (
-    unpacked_name as unpacked_name,
-)
-from ._locks import (
-    handle_of as handle_of,
-    lock as lock,
 )
 from ._models import (
     SavedModel as SavedModel,
@@ -55,11 +35,18 @@ from ._problems import (
     did_you_mean as did_you_mean,
     listed as listed,
     one_line as one_line,
+    pd as pd,
     printable as printable,
     refuse_input as refuse_input,
     refusing as refusing,
+    unpacked_name as unpacked_name,
     writable_file as writable_file,
     writable_folder as writable_folder,
+)
+from ._shipped import (
+    SHIPPED as SHIPPED,
+    shipped_truth as shipped_truth,
+    write_shipped as write_shipped,
 )
 from ._sources import (
     Reading as Reading,
@@ -76,7 +63,13 @@ from ._tables import (
     read_target as read_target,
 )
 from ._writing import (
+    append_synced as append_synced,
     csv_text as csv_text,
+    finished_together as finished_together,
+    handle_of as handle_of,
+    lock as lock,
+    sync_folder as sync_folder,
     writable_table as writable_table,
+    write_finished as write_finished,
     write_table as write_table,
 )

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._extras import pd
-from labelfold.app.io._finished import finished_file
 from labelfold.app.io._frames import chosen, group_values
-from labelfold.app.io._problems import FileProblem, read_from, reporting
+from labelfold.app.io._problems import FileProblem, pd, read_from, reporting
 from labelfold.app.io._sources import Matrix, Request
+from labelfold.app.io._writing import finished_file
 
 # Names of the embedding, and of the columns of predictions, in a written copy.
 EMBEDDING, PREDICTION = "X_labelfold", "labelfold"

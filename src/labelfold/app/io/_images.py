@@ -14,8 +14,15 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from labelfold.app.io._extras import pa
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, failure_to_read, listed, read_from
+from labelfold.app.io._problems import (
+    FileProblem,
+    count,
+    did_you_mean,
+    failure_to_read,
+    listed,
+    pa,
+    read_from,
+)
 from labelfold.app.io._sources import Request, folder_of
 from labelfold.rows import in_order
 

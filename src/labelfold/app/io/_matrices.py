@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._extras import pd
 from labelfold.app.io._frames import group_values
-from labelfold.app.io._limits import open_text, refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, reporting
+from labelfold.app.io._problems import (
+    FileProblem,
+    did_you_mean,
+    listed,
+    one_line,
+    open_text,
+    pd,
+    refuse_bomb,
+    reporting,
+    zip_sizes,
+)
 from labelfold.app.io._sources import Matrix, Request
 
 # More columns than this, if most of them are empty, are refused as an error in the file.

@@ -18,10 +18,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from labelfold.app.io._archives import undated
-from labelfold.app.io._finished import write_finished
-from labelfold.app.io._limits import most_unpacked, refuse_bomb
-from labelfold.app.io._problems import FileProblem, existing_file, listed, one_line, read_from, writable_file
+from labelfold.app.io._problems import (
+    FileProblem,
+    existing_file,
+    listed,
+    most_unpacked,
+    one_line,
+    read_from,
+    refuse_bomb,
+    writable_file,
+)
+from labelfold.app.io._writing import undated, write_finished
 from labelfold.saved import public_path, public_paths
 from labelfold.utils import warn_user
 

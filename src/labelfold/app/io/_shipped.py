@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfold.app.io._extras import pd
-from labelfold.app.io._problems import FileProblem, did_you_mean
+from labelfold.app.io._problems import FileProblem, did_you_mean, pd
 from labelfold.app.io._writing import write_table
 
 
@@ -25,7 +24,7 @@ class Shipped:
     what: str
 
 
-SETS = {
+SHIPPED = {
     entry.name: entry
     for entry in (
         Shipped("digits", "load_digits", "digit", 1797, 64, 10, "handwritten digits, 8 x 8 pixels"),
@@ -38,12 +37,12 @@ SETS = {
 }
 
 
-def truth(name: str) -> np.ndarray:
+def shipped_truth(name: str) -> np.ndarray:
     """Return the labels of a data set, digits as numbers and classes by name."""
     return _load(name)[2]
 
 
-def write(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
+def write_shipped(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
     """Write a data set as a table with row names and a target, in which some labels are kept.
 
     Parameters
@@ -62,14 +61,14 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
     Path
         The file written.
     """
-    if name not in SETS:
+    if name not in SHIPPED:
         raise FileProblem(
-            f"There is no data set {name!r}{did_you_mean(name, SETS)}; there are {', '.join(SETS)}."
+            f"There is no data set {name!r}{did_you_mean(name, SHIPPED)}; there are {', '.join(SHIPPED)}."
         )
     X, names, y = _load(name)
     y = y.astype(object)
     if labels is not None:
-        classes, n = SETS[name].classes, len(y)
+        classes, n = SHIPPED[name].classes, len(y)
         if not classes <= labels <= n:
             raise FileProblem(
                 f"--labels is from {classes}, one a class, to {n}, all there are, not {labels}."
@@ -83,12 +82,12 @@ def write(name: str, path: str | Path | None, labels: int | None = None, seed: i
         y[hidden] = None
     rows = pd.DataFrame({"row": [f"{name}-{i}" for i in range(1, len(y) + 1)]})
     path = Path(f"{name}.csv") if path is None else path
-    return write_table(path, X, names, ids=rows, extra={SETS[name].target: y})
+    return write_table(path, X, names, ids=rows, extra={SHIPPED[name].target: y})
 
 
 def _load(name: str) -> tuple[np.ndarray, list[str], np.ndarray]:
     from sklearn import datasets
 
-    bunch = getattr(datasets, SETS[name].loader)()
+    bunch = getattr(datasets, SHIPPED[name].loader)()
     y = bunch.target if name == "digits" else np.asarray(bunch.target_names)[bunch.target]
     return bunch.data, [str(n) for n in bunch.feature_names], y

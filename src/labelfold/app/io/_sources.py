@@ -17,8 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from labelfold.app.io._limits import is_packed, unpacked_name
-from labelfold.app.io._problems import FileProblem, did_you_mean, existing_file, read_from
+from labelfold.app.io._problems import (
+    FileProblem,
+    did_you_mean,
+    existing_file,
+    is_packed,
+    read_from,
+    unpacked_name,
+)
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 
@@ -187,7 +193,7 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
         ``str()`` of it shows no password.
     """
     if isinstance(data, str) and _ADDRESS.match(data):
-        from labelfold.app.io._addresses import database_at
+        from labelfold.app.io._databases import database_at
 
         where: Any = database_at(data)
         source = SOURCES[where.kind]
@@ -197,7 +203,7 @@ def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
         where = existing_file(data)
         source = SOURCES[table_format(where, reading.format)]
         if source.extra == "sql":
-            from labelfold.app.io._addresses import database_in
+            from labelfold.app.io._databases import database_in
 
             with read_from(where):
                 where = database_in(where)

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._extras import pa
 from labelfold.app.io._frames import Stream, as_written, chosen, group_values
 from labelfold.app.io._label_file import LabelFile
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pa
 from labelfold.app.io._sources import Matrix, Request, needed
 from labelfold.tables import matching
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._extras import pa, pd
-from labelfold.app.io._frames import plain_numbers
+from labelfold.app.io._frames import Stream, checked, is_large, plain_numbers
 from labelfold.app.io._label_file import LabelFile
-from labelfold.app.io._problems import FileProblem, count
+from labelfold.app.io._problems import FileProblem, count, pa, pd, refuse_bomb, reporting
 from labelfold.app.io._sources import Matrix, Reading, Request, find, read
 from labelfold.app.io._split import from_frame, from_matrix, pictured
-from labelfold.tables import PLAIN, parsed, writing_of
+from labelfold.tables import BLOCK, PLAIN, as_arrow, parsed, writing_of
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
@@ -26,6 +26,7 @@ _MANY = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
+_FEATHER_1 = b"FEA1"
 
 
 @dataclass(frozen=True)
@@ -305,3 +306,52 @@ def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:
         f"{path} has {count(int(bad.sum()), 'cell')} without a usable number, the first in column {place}, row "
         f"{row + 1}: it is {what}; fill such cells, or fit the model on a dense X, whose medians it then keeps."
     )
+
+
+def read_arrow(path: Path, kind: str, request: Request) -> Any:
+    """Read an Arrow file, an Arrow stream or a Feather file; a large file as a `Stream`."""
+    with reporting(path, "is not a whole Arrow or Feather file"):
+        with path.open("rb") as file:
+            if file.read(4) == _FEATHER_1:
+                raise FileProblem(
+                    f"{path} is of Feather's first version, of 2016; write it again with a newer one."
+                )
+        with _opened(path) as reader:
+            names = reader.schema.names
+        if is_large(path):
+            return checked(path, Stream(names, lambda columns: _detached(path, columns)))
+        blocks = list(_blocks(path, names)) if len(set(names)) == len(names) else []
+        empty = pa.table([[] for _ in names], names=names)
+        return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
+
+
+def _opened(path: Path) -> Any:
+    """Open an Arrow file or stream."""
+    source = pa.OSFile(str(path))  # a memory map would keep the pages that were read in memory
+    try:
+        return pa.ipc.open_file(source)
+    except pa.ArrowInvalid:
+        source.seek(0)
+        return pa.ipc.open_stream(source)
+
+
+def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Yield some columns, validated so that a damaged file cannot cause reads outside its buffers."""
+    unpacked = 0
+    with _opened(path) as reader:
+        several = hasattr(reader, "num_record_batches")
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if several else reader
+        for batch in batches:
+            some = pa.Table.from_batches([batch]).select(columns)
+            some.validate(full=True)
+            unpacked += some.nbytes
+            refuse_bomb(path, path.stat().st_size, unpacked)
+            table = as_arrow(some)[0]
+            for start in range(0, table.num_rows, BLOCK):
+                yield table.slice(start, BLOCK)
+
+
+def _detached(path: Path, columns: list[str]) -> Iterator[Any]:
+    """Yield copies of some columns. A batch is one buffer, which a single column would keep in memory."""
+    for block in _blocks(path, columns):
+        yield block.take(np.arange(block.num_rows))

@@ -7,7 +7,9 @@ from ._material import (
 from ._needs import (
     missing as missing,
 )
-from ._notebook import label as label
+from ._notebook import (
+    label as label,
+)
 from ._run import (
     open_page as open_page,
     show as show,

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.commands import named_rows
-from labelfold.app.compare import Data, read_data
+from labelfold.app.compare import Data, named_rows, read_data
 from labelfold.app.io import Refusal, count, csv_text, pd, read_target
 from labelfold.app.label._honest import expected
 from labelfold.app.label._session import Session
@@ -51,7 +50,7 @@ def predictions_csv(session: Session, safe_csv: bool) -> bytes:
 
 def model_skops(session: Session, safe_csv: bool) -> bytes:
     """Return the current model, with all views weighed, as a model file."""
-    from labelfold.app.commands import fit_notes
+    from labelfold.app.compare import fit_notes
     from labelfold.app.io import save_model
     from labelfold.app.registry import get_method
 
@@ -66,8 +65,7 @@ def model_skops(session: Session, safe_csv: bool) -> bytes:
 
 def report_html(session: Session, safe_csv: bool) -> bytes:
     """Return a report on LabelFold alone, with the accuracy estimated from random questions."""
-    from labelfold.app.compare import compare
-    from labelfold.app.report import render
+    from labelfold.app.report import compare, render
 
     rows = session.rows
     with _one_at_a_time:

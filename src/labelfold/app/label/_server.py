@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
@@ -20,8 +21,6 @@ from starlette.routing import Mount, Route
 
 from labelfold.app.io import FileProblem, Refusal, one_line, refusing
 from labelfold.app.label._export import EXPORTS
-from labelfold.app.label._filter import matching_rows
-from labelfold.app.label._safety import Guard
 from labelfold.app.label._session import Session
 from labelfold.app.label._shown import Shown
 
@@ -39,6 +38,23 @@ _A_ROW = 12
 _MOST_FOUND = 1000
 _BEAT = 15.0  # seconds between heartbeats
 _MOST_TABS = 64
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 class Page:
@@ -264,3 +280,125 @@ def _bundle() -> dict[str, tuple[bytes, str]]:
         if file.is_file() and suffix in _TYPES:
             held[file.name] = file.read_bytes(), _TYPES[suffix]
     return held
+
+
+class Guard:
+    """ASGI middleware that accepts requests from the page itself only.
+
+    * The first part of the path is the token; any other path gets an empty 404.
+    * Host is 127.0.0.1 or localhost with the port, which prevents DNS rebinding.
+    * Origin, if present, and Sec-Fetch-Site are those of the page. A POST must have an Origin.
+    * A POST is JSON, which a form of another site cannot send without a preflight request.
+
+    Parameters
+    ----------
+    app : ASGI application
+    token : str
+    port : int
+    """
+
+    def __init__(self, app: Any, token: str, port: int) -> None:
+        self.app, self.token = app, token
+        self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or pass it to the application."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                given = [
+                    pair for pair in message.get("headers", []) if pair[0].decode().lower() not in HEADERS
+                ]
+                message = {**message, "headers": [*given, *own]}
+            await send(message)
+
+        status = self._refused(scope)
+        if status:
+            await with_headers({"type": "http.response.start", "status": status, "headers": []})
+            await with_headers({"type": "http.response.body", "body": b""})
+            return
+        await self.app(scope, receive, with_headers)
+
+    def _refused(self, scope: Scope) -> int:
+        """Return the HTTP status of a refusal; 0 if the request is accepted."""
+        headers: dict[str, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
+            return 403
+        first, _, rest = scope["path"].removeprefix("/").partition("/")
+        if not secrets.compare_digest(first.encode("utf-8", "replace"), self.token.encode()):
+            return 404
+        origins = headers.get("origin", [])
+        own = {f"http://{host}" for host in self.hosts}
+        if any(origin not in own for origin in origins):
+            return 403
+        # a link from another site may open the page; everything else is requested by the page itself
+        site = headers.get("sec-fetch-site", ["none"])[0]
+        if rest and site not in ("same-origin", "none"):
+            return 403
+        if scope["method"] == "POST":
+            if len(origins) != 1:
+                return 403
+            kind = headers.get("content-type", [""])[0].partition(";")[0].strip().lower()
+            return 0 if kind == "application/json" else 415
+        return 0 if scope["method"] in ("GET", "HEAD") else 405
+
+
+def matching_rows(session: Session, wanted: Mapping[str, str]) -> np.ndarray:
+    """Return a mask (n,) of the rows that meet all conditions.
+
+    Parameters
+    ----------
+    session : Session
+    wanted : mapping of str to str
+        The conditions; an empty value sets none. ``text``: occurs in a cell or an id, or is the row number.
+        ``class``: the label. ``predicted``: the predicted class. ``labelled``: "yes" or "no". ``least`` and ``most``:
+        bounds of the confidence.
+    """
+    marks = session.marks
+    found = np.ones(session.rows.n, dtype=bool)
+    predicted, sure = session.predictions()
+    if text := wanted.get("text", "").strip():
+        found &= _with_text(session, text[:200])
+    for key, codes in (("class", marks.codes), ("predicted", predicted)):
+        if name := wanted.get(key, ""):
+            found &= codes == (marks.classes.index(name) if name in marks.classes else -2)
+    labelled = wanted.get("labelled", "")
+    if labelled not in ("", "yes", "no"):
+        raise Refusal(f"labelled is yes or no, not {labelled[:40]!r}.")
+    if labelled:
+        found &= marks.labelled == (labelled == "yes")
+    for key, sign in (("least", 1), ("most", -1)):
+        if value := wanted.get(key, ""):
+            found &= sign * sure >= sign * _share(key, value)
+    return found
+
+
+def _with_text(session: Session, text: str) -> np.ndarray:
+    rows = session.rows
+    found = rows.cells.holding(text, None if rows.image_shape is None else [])
+    lower = text.lower()
+    if rows.ids is not None:
+        for name in rows.ids:
+            found |= np.array([lower in str(value).lower() for value in rows.ids[name]], dtype=bool)
+    number = lower.removeprefix("row ").strip()
+    if number.isdecimal() and 0 < int(number) <= rows.n and (rows.ids is None or lower.startswith("row ")):
+        found[int(number) - 1] = True
+    return found
+
+
+def _share(key: str, value: str) -> float:
+    try:
+        share = float(value)
+    except ValueError:
+        share = float("nan")
+    if not 0 <= share <= 1:
+        raise Refusal(f"{key} is a number from 0 to 1, not {value[:40]!r}.")
+    return share

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.cluster import KMeans
 
+from labelfold import LabelFold
 from labelfold.app.io import one_line
 from labelfold.app.label._honest import Doubt, look_again
-from labelfold.app.label._moving_map import MovingMap
-from labelfold.app.label._start import start
+from labelfold.app.label._map import MovingMap
 from labelfold.features import Principal
 
 # Above this number of rows no model is fitted; rows are only shown and labelled.
@@ -25,6 +26,8 @@ _COORDINATES = 20
 # All views are weighed again if the number of labels has changed by this factor, or if the classes have changed. This
 # takes longer than a refit, so it waits until no label has come for this many seconds.
 _AGAIN, _PAUSE = 1.3, 0.7
+_CLUSTERS = 8
+_MOST_LOOKED_AT = 5000
 
 
 @dataclass(frozen=True)
@@ -199,3 +202,22 @@ class Worker(threading.Thread):
             self._shown = Z, self._map.update(Z, seconds=seconds)
         none = np.full(n, -1, dtype=np.int16)
         self.publish(Said(None, Z, self._shown[1], none, np.zeros(n), None, [], 0))
+
+
+def start(X: Any, *, seed: int = 0) -> LabelFold:
+    """Return a LabelFold with computed views. Its classes are clusters until the first `refit`.
+
+    Its ``embedding_`` is an unsupervised one. The first `refit` with labels should be ``full=True``.
+    """
+    n = X.shape[0]
+    some = np.sort(np.random.default_rng(seed).permutation(n)[:_MOST_LOOKED_AT])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer different rows than clusters
+        away = KMeans(min(_CLUSTERS, n), n_init=1, random_state=seed).fit_transform(X[some])
+    y, own = np.full(n, -1), away.argmin(axis=1)
+    for j in np.unique(own):
+        here = np.flatnonzero(own == j)
+        y[some[here[away[here, j].argsort(kind="stable")[:3]]]] = j  # three rows a cluster
+    if len(np.unique(own)) < 2:
+        raise ValueError("all rows are the same; give rows that differ")
+    return LabelFold(random_state=seed).fit(X, y)

@@ -1,14 +1,8 @@
-from ._column_forms import (
-    chosen_form as chosen_form,
-    form_of as form_of,
-)
-from ._column_kind import (
+from ._columns import (
     AS_IS as AS_IS,
     UNIT_VARIANCE as UNIT_VARIANCE,
-)
-from ._glosses import (
-    USES as USES,
-    gloss as gloss,
+    chosen_form as chosen_form,
+    form_of as form_of,
 )
 from ._method import (
     Method as Method,
@@ -16,8 +10,10 @@ from ._method import (
 )
 from ._methods import (
     METHODS as METHODS,
+    USES as USES,
     available_methods as available_methods,
     get_method as get_method,
+    gloss as gloss,
     install as install,
 )
 from ._multilabel import (

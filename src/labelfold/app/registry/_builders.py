@@ -14,9 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC
 
 import labelfold
-from labelfold.app.registry._multilabel import PerLabel
+from labelfold.app.registry._multilabel import PerLabel, Trees
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
-from labelfold.app.registry._trees import Trees
 from labelfold.app.registry._tuned import Tuned, UnitSpread
 from labelfold.app.registry._yardsticks import SupervisedUMAP
 from labelfold.numerics import MAX_GRAM_BYTES

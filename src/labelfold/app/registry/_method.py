@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
-from labelfold.app.registry._column_forms import column_form, make_form
-from labelfold.app.registry._column_kind import AS_IS, TF_IDF
+from labelfold.app.registry._columns import AS_IS, TF_IDF, column_form, make_form
 from labelfold.app.registry._multilabel import for_task
 from labelfold.model_selection import Groups
 

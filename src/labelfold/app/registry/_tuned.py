@@ -22,10 +22,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from labelfold.app.registry._left_out import left_out_splits, size_without_folds
 from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._multilabel import inner_has, read_any_labels, right, tags_of_task
-from labelfold.app.registry._partly_labelled import Labelled
+from labelfold.app.registry._partly_labelled import Labelled, left_out_splits, size_without_folds
 from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
@@ -310,7 +309,7 @@ def settled(model: Any) -> Any:
     elif isinstance(model, Labelled):
         chosen = copy.copy(model)
         chosen.classifier_ = settled(model.classifier_)
-    if hasattr(model, "confidence_curve_"):  # see labelfold.app.compare._calibrate
+    if hasattr(model, "confidence_curve_"):  # see labelfold.app.compare._expected
         chosen.confidence_curve_ = model.confidence_curve_
     return chosen
 

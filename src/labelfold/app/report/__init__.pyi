@@ -1,10 +1,12 @@
+from ._comparison import (
+    Comparison as Comparison,
+    compare as compare,
+)
 from ._map import (
     packed as packed,
 )
-from ._notebook import (
-    notebook as notebook,
-)
 from ._page import (
+    notebook as notebook,
     render as render,
     write_report as write_report,
 )

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
-from labelfold.app.compare import Comparison, guessing, repeats_run, sized, top_features, two_scores, whole
+from labelfold.app.compare import Results, guessing, repeats_run, sized, top_features, two_scores, whole
 from labelfold.app.io import count
 from labelfold.app.registry import AS_IS, gloss
 from labelfold.app.report import _figures as figures
-from labelfold.app.report._held_out import calibration, confusion, held_out, look_again
-from labelfold.app.report._map import pictures, placed
+from labelfold.app.report._map import packed, pictures, placed
 
 _MADE = {
     "model.skops": "the model, for labelfold predict, transform and inspect, or labelfold.load in Python",
@@ -27,9 +27,11 @@ _MADE = {
     "results.csv": "one line a run; the same command goes on from it",
     "answer.json": "the answer for other programs",
 }
+_MOST_IN_MATRIX = 25  # most classes; with more there is a list of confused pairs
+_MOST_LISTED = 20
 
 
-def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) -> dict[str, Any]:
+def context(found: Results, folder: Path | None, made: Collection[str] = ()) -> dict[str, Any]:
     """Return the values of the page, section by section; None for a section that is left out."""
     return {
         "title": f"labelfold: which reduction for {found.settings['name']}?",
@@ -60,7 +62,7 @@ def context(found: Comparison, folder: Path | None, made: Collection[str] = ()) 
     }
 
 
-def facts(found: Comparison) -> str:
+def facts(found: Results) -> str:
     """Return a description of the data."""
     s = found.settings
     kind = "sparse column" if s["sparse"] else "column"
@@ -73,7 +75,7 @@ def facts(found: Comparison) -> str:
     )
 
 
-def maps(found: Comparison) -> dict[str, Any] | None:
+def maps(found: Results) -> dict[str, Any] | None:
     """Return the texts of the maps."""
     shown = found.review.maps
     if not shown:
@@ -94,7 +96,7 @@ def maps(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def next_steps(found: Comparison, folder: Path | None, made: Collection[str]) -> dict[str, Any] | None:
+def next_steps(found: Results, folder: Path | None, made: Collection[str]) -> dict[str, Any] | None:
     """Return the next commands, or lines of Python, and the files that were written."""
     if found.winner is None:
         return None
@@ -122,7 +124,7 @@ def next_steps(found: Comparison, folder: Path | None, made: Collection[str]) ->
     return {"commands": commands, "files": files}
 
 
-def next_rows(found: Comparison) -> dict[str, Any] | None:
+def next_rows(found: Results) -> dict[str, Any] | None:
     """Return the rows to label next."""
     r, data = found.review, found.data
     if not len(data.unlabelled):
@@ -139,7 +141,7 @@ def next_rows(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def methods(found: Comparison) -> dict[str, Any] | None:
+def methods(found: Results) -> dict[str, Any] | None:
     """Return the texts of the figure of all methods."""
     scored = figures.scores(found)
     if not scored:
@@ -162,7 +164,7 @@ def methods(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def numbers(found: Comparison) -> dict[str, Any]:
+def numbers(found: Results) -> dict[str, Any]:
     """Return the table: one row for each method, with the deciding budget first."""
     asked = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     scored = figures.scores(found)
@@ -194,7 +196,7 @@ def numbers(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _score(found: Comparison, row: Any) -> tuple[str, str, float, bool]:
+def _score(found: Results, row: Any) -> tuple[str, str, float, bool]:
     if np.isnan(row["mean"]):
         return "failed", "", -np.inf, False
     best = row["behind"] == 0
@@ -218,7 +220,7 @@ def _bytes(value: float | None) -> str:
     return f"{value:,.3g} GB"
 
 
-def components(found: Comparison) -> dict[str, Any] | None:
+def components(found: Results) -> dict[str, Any] | None:
     """Return the columns that correlate with the components, or scores, of the recommended model."""
     strengths, data = found.review.strengths, found.data
     if strengths is None:
@@ -233,12 +235,12 @@ def components(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def has_curve(found: Comparison) -> bool:
+def has_curve(found: Results) -> bool:
     """Tell whether there is a learning curve."""
     return found.lines["budget"].nunique() > 1
 
 
-def budgets(found: Comparison) -> dict[str, Any] | None:
+def budgets(found: Results) -> dict[str, Any] | None:
     """Return the texts of the score by label budget; None if there is one budget."""
     if not has_curve(found):
         return None
@@ -252,7 +254,7 @@ def budgets(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def sizes(found: Comparison) -> dict[str, Any] | None:
+def sizes(found: Results) -> dict[str, Any] | None:
     """Return the texts of the score by number of components."""
     if figures.by_size(found) is None:
         return None
@@ -262,7 +264,7 @@ def sizes(found: Comparison) -> dict[str, Any] | None:
     return {"described": described, "budget": found.budget_}
 
 
-def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str:
+def _curves(found: Results, table: Any, by: str, x: str, against: str) -> str:
     lines = [
         f"{name}: "
         + ", ".join(f"{found.measure.show(m)} with {b}" for b, m in zip(rows[x], rows["mean"], strict=True))
@@ -271,13 +273,13 @@ def _curves(found: Comparison, table: Any, by: str, x: str, against: str) -> str
     return f"{found.measure.sentence} against {against}. {'; '.join(lines)}."
 
 
-def columns(found: Comparison) -> list[str] | None:
+def columns(found: Results) -> list[str] | None:
     """Return how the columns of a table were read, unless all are plain numbers."""
     recipe = found.data.recipe
     return recipe.lines() if recipe is not None and recipe.lines(plain=False) else None
 
 
-def left_out(found: Comparison) -> list[str]:
+def left_out(found: Results) -> list[str]:
     """Return sentences about methods left out, errors and warnings."""
     items = [f"{title} was left out: {why}." for title, why in found.left_out.items()]
     ran = set(found.results["method"])
@@ -292,7 +294,7 @@ def left_out(found: Comparison) -> list[str]:
     return items
 
 
-def how(found: Comparison) -> dict[str, Any]:
+def how(found: Results) -> dict[str, Any]:
     """Return the settings and versions that are needed to repeat the runs."""
     s = found.settings
     packages = ("labelfold", "scikit-learn", "numpy", "scipy", "numba")
@@ -307,4 +309,87 @@ def how(found: Comparison) -> dict[str, Any]:
         "versions": [f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in packages)],
         "machine": f"{platform.system()} on {platform.machine()}, {count(os.cpu_count() or 1, 'core')}",
         "methods": [(method.title, method.summary) for method in found.methods.values()],
+    }
+
+
+def look_again(found: Results) -> dict[str, Any] | None:
+    """Return the labels that held-out predictions contradict with high confidence."""
+    told, data = found.review.left_out, found.data
+    if told is None or data.facts.numbers or not np.isfinite(told.confidence).any():
+        return None
+    rows = told.doubtful(data.truth)
+    at = data.labels.index[rows]
+    return {
+        "n": len(rows),
+        "tested": int(told.tested.sum()),
+        "how": told.how,
+        "names": [data.row(i) for i in at],
+        "lines": [
+            (data.row(i), data.named(data.y[i]), data.named(told.guess[r]), f"{told.confidence[r]:.0%}")
+            for i, r in zip(at[:_MOST_LISTED], rows, strict=False)
+        ],
+        "pictures": pictures(found, at[:_MOST_LISTED]),
+    }
+
+
+def confusion(found: Results) -> dict[str, Any] | None:
+    """Return the confusion matrix of the recommended method, with the rows of each cell."""
+    told, data = found.review.left_out, found.data
+    if told is None or data.facts.numbers or not told.tested.any():
+        return None
+    truth, guess = data.truth[told.tested], told.guess[told.tested]
+    at = data.labels.index[told.tested]
+    shown: dict[str, Any] = {
+        "how": told.how,
+        "rows": count(len(truth), "labelled row"),
+        "right": f"{told.right(data.truth)[told.tested].mean():.1%}",
+        "names": data.classes,
+        "held": {"names": [data.row(i) for i in at]},
+    }
+    if data.facts.multilabel:
+        total = multilabel_confusion_matrix(truth, guess)  # (c, 2, 2)
+        lines = [
+            (name, *m[[1, 0, 1, 0], [1, 1, 0, 0]].tolist())
+            for name, m in zip(data.classes, total, strict=True)
+        ]
+        return shown | {"kind": "labels", "lines": lines}
+    shown["held"] |= {"true": packed(truth, "<u4"), "guess": packed(guess, "<u4")}
+    total = confusion_matrix(truth, guess, labels=np.arange(len(data.classes)))
+    shares = total / np.maximum(total.sum(axis=1, keepdims=True), 1)
+    cells = [
+        [(i, j, int(total[i, j]), float(shares[i, j])) for j in range(len(total))] for i in range(len(total))
+    ]
+    if len(total) > _MOST_IN_MATRIX:
+        wrong = sorted((c for row in cells for c in row if c[0] != c[1] and c[2]), key=lambda c: -c[2])
+        return shown | {"kind": "mistakes", "lines": wrong[:_MOST_LISTED]}
+    return shown | {"kind": "matrix", "lines": cells}
+
+
+def held_out(found: Results) -> dict[str, Any] | None:
+    """Return the texts of the figure of true against predicted numbers."""
+    told, choice = found.review.left_out, found.choice
+    if told is None or not found.data.facts.numbers:
+        return None
+    return {
+        "rows": count(len(told.guess), "labelled row"),
+        "how": told.how,
+        "within": None if choice is None or choice.within is None else f"{choice.within:.3g}",
+    }
+
+
+def calibration(found: Results) -> dict[str, Any] | None:
+    """Return the texts of the reliability diagram."""
+    shares = figures.reliability(found)
+    told = found.review.left_out
+    if shares is None or told is None:
+        return None
+    said = [f"{s:.0%} sure, {right:.0%} right, {count(n, 'row')}" for s, right, _, _, n in shares]
+    n = sum(rows for *_, rows in shares)
+    sure, right = (sum(row[i] * row[4] for row in shares) / n for i in (0, 1))
+    return {
+        "described": f"How often predictions were right, by how sure they were. {'; '.join(said)}.",
+        "rows": count(n, "labelled row"),
+        "how": told.how,
+        "sure": f"{sure:.0%}",
+        "right": f"{right:.0%}",
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from labelfold.app.compare import Comparison, interval
+from labelfold.app.compare import Results, interval
 from labelfold.app.io import pd
 
 # distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
@@ -45,7 +45,7 @@ def plain(text: Any) -> str:
     return html.escape(str(text), quote=False)
 
 
-def by_budget(found: Comparison) -> dict[str, Any]:
+def by_budget(found: Results) -> dict[str, Any]:
     """Draw the learning curves: a line with a band for each method."""
     data = []
     for label, rows in found.lines.dropna(subset="mean").groupby("label", sort=False):
@@ -54,7 +54,7 @@ def by_budget(found: Comparison) -> dict[str, Any]:
     return {"data": data, "layout": _layout(axis, _score_axis(found))}
 
 
-def by_size(found: Comparison) -> dict[str, Any] | None:
+def by_size(found: Results) -> dict[str, Any] | None:
     """Draw the score against the number of components at the deciding budget; None if there is one size only."""
     at = found.table[found.table["budget"] == found.budget_].dropna(subset=["mean", "components"])
     data = []
@@ -68,7 +68,7 @@ def by_size(found: Comparison) -> dict[str, Any] | None:
     return {"data": data, "layout": _layout(axis, _score_axis(found))}
 
 
-def by_method(found: Comparison) -> dict[str, Any] | None:
+def by_method(found: Results) -> dict[str, Any] | None:
     """Draw the score of each method with its 90% interval, best first, and at the end the seconds of a fit."""
     scored = scores(found)
     if not scored:
@@ -121,7 +121,7 @@ class Score(NamedTuple):
     n_rows: int
 
 
-def scores(found: Comparison) -> dict[str, Score]:
+def scores(found: Results) -> dict[str, Score]:
     """Return the score of each method over folds of all labels, best first."""
     told, measure = found.out_of_fold, found.measure
     n = found.settings["n_labelled"]
@@ -138,7 +138,7 @@ def scores(found: Comparison) -> dict[str, Score]:
     return found_scores
 
 
-def calibration(found: Comparison) -> dict[str, Any] | None:
+def calibration(found: Results) -> dict[str, Any] | None:
     """Draw the reliability diagram of the confidence; None if the method has none."""
     shares = reliability(found)
     if shares is None:
@@ -161,7 +161,7 @@ def calibration(found: Comparison) -> dict[str, Any] | None:
     return {"data": [_diagonal([0, 1]), points], "layout": layout}
 
 
-def reliability(found: Comparison) -> list[tuple[float, float, float, float, int]] | None:
+def reliability(found: Results) -> list[tuple[float, float, float, float, int]] | None:
     """Return groups of similar confidence: mean confidence, share right, its 90% interval, number of rows."""
     told = found.review.left_out
     if told is None or found.data.facts.numbers:
@@ -205,7 +205,7 @@ def component(strength: np.ndarray, shape: tuple[int, ...], names: list[str], mo
     return {"data": [image], "layout": layout}
 
 
-def held_out(found: Comparison) -> dict[str, Any] | None:
+def held_out(found: Results) -> dict[str, Any] | None:
     """Draw true against predicted numbers of held-out rows; None for classes."""
     told = found.review.left_out
     if told is None or not found.data.facts.numbers:
@@ -229,7 +229,7 @@ def held_out(found: Comparison) -> dict[str, Any] | None:
     return {"data": [_diagonal(ends), points], "layout": layout}
 
 
-def method_look(found: Comparison, method: str) -> tuple[str, str, str]:
+def method_look(found: Results, method: str) -> tuple[str, str, str]:
     """Return the colour, symbol and dash of a method: the same in every figure, by its rank."""
     place = int(np.flatnonzero(found.ranking["method"] == method)[0])
     return (
@@ -239,13 +239,13 @@ def method_look(found: Comparison, method: str) -> tuple[str, str, str]:
     )
 
 
-def is_log(found: Comparison) -> bool:
+def is_log(found: Results) -> bool:
     """Tell whether the budgets span enough for a logarithmic axis."""
     budgets = found.settings["budgets"]
     return budgets[-1] >= 4 * budgets[0]
 
 
-def _line(found: Comparison, rows: pd.DataFrame, x: str, name: str, unit: str) -> list[dict[str, Any]]:
+def _line(found: Results, rows: pd.DataFrame, x: str, name: str, unit: str) -> list[dict[str, Any]]:
     """Return a method's band and line."""
     points = zip(rows[x], rows["mean"], rows["spread"], strict=True)
     hover = [f"{plain(name)}, {v} {unit}: {found.measure.with_spread(m, s)}" for v, m, s in points]
@@ -303,7 +303,7 @@ def _ticks(title: str, values: list[int], *, log: bool) -> dict[str, Any]:
     )
 
 
-def _score_axis(found: Comparison) -> dict[str, Any]:
+def _score_axis(found: Results) -> dict[str, Any]:
     return _titled(found.settings["metric"], tickformat=found.measure.ticks)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.compare import Comparison, Data, HeldOutPredictions, Map
+from labelfold.app.compare import Data, HeldOutPredictions, Map, Results
 
 _MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
 _MOST_LABELS = 30  # most labels to choose from, for several labels a row
@@ -20,7 +20,7 @@ _MOST_BYTES = 4_000_000  # all thumbnails of a list together
 _LARGEST, _SMALLEST = 48, 8  # pixels on a side of a thumbnail
 
 
-def map_data(found: Comparison) -> dict[str, Any] | None:
+def map_data(found: Results) -> dict[str, Any] | None:
     """Return all maps of a comparison; None if no method embeds."""
     maps = found.review.maps
     if not maps:
@@ -38,7 +38,7 @@ def map_data(found: Comparison) -> dict[str, Any] | None:
     }
 
 
-def _method(shown: Map, found: Comparison) -> dict[str, Any]:
+def _method(shown: Map, found: Results) -> dict[str, Any]:
     x, y = shown.points.T
     return {
         "title": shown.title,
@@ -73,7 +73,7 @@ def placed(shown: Map) -> str:
     return f"placed by {first} and {second}; what lies together is alike"
 
 
-def _channels(shown: Map, found: Comparison) -> list[dict[str, Any]]:
+def _channels(shown: Map, found: Results) -> list[dict[str, Any]]:
     """Return the channels for the colour of rows, besides columns; the first is the default."""
     data, rows = found.data, shown.rows
     labelled, known = data.labels.labelled[rows], data.y[rows]
@@ -157,7 +157,7 @@ def packed(values: Any, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
 
-def pictures(found: Comparison, rows: Any) -> dict[str, Any] | None:
+def pictures(found: Results, rows: Any) -> dict[str, Any] | None:
     """Return rows as thumbnails of one size, one byte for each pixel and channel; None if they are not images."""
     shape = found.settings["image_shape"]
     if shape is None or not len(rows):

@@ -16,9 +16,8 @@ import numpy as np
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._protocol import Rows
-from labelfold.rows.adapters._cache import Cache
-from labelfold.rows.adapters._stream import bytes_of, fill
-from labelfold.rows.adapters._svmlight import lines_of
+from labelfold.rows.adapters._files import lines_of
+from labelfold.rows.adapters._stream import Cache, bytes_of, fill
 
 # Bytes of text, or of numbers, that are decoded at a time.
 CHUNK = 4 << 20

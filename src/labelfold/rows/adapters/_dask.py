@@ -12,8 +12,14 @@ import dask.array as da
 import numpy as np
 
 from labelfold.rows._protocol import RowFunction, Rows, spread_values
-from labelfold.rows.adapters._dask_tasks import (
+from labelfold.rows.adapters._dask_workers import (
+    COPY_EVERY,
+    Group,
+    Kept,
+    LazyTasks,
+    PlacedTasks,
     Report,
+    Step,
     Work,
     make_group,
     merge_reports,
@@ -23,17 +29,9 @@ from labelfold.rows.adapters._dask_tasks import (
     replaced,
     report_of,
     run_group,
+    steadily,
     sum_group,
     take_group,
-)
-from labelfold.rows.adapters._dask_workers import (
-    COPY_EVERY,
-    Group,
-    Kept,
-    LazyTasks,
-    PlacedTasks,
-    Step,
-    steadily,
     tasks_for,
     to_be_cut,
 )
@@ -43,8 +41,8 @@ from labelfold.rows.adapters._local import (
     check_two_dimensional,
     floating,
     match_dtype,
+    stacked_rows,
 )
-from labelfold.rows.adapters._memory import stacked_rows
 
 _FAN_IN = 8
 # The attribute of a Dask array that says which results of tasks its chunks are.

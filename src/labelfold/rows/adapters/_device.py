@@ -10,9 +10,14 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceMatrix
-from labelfold.rows.adapters._device_copies import to_device, to_host, together
-from labelfold.rows.adapters._device_sums import wide
+from labelfold.rows.adapters._device_blocks import (
+    DeviceBlock,
+    DeviceMatrix,
+    to_device,
+    to_host,
+    together,
+    wide,
+)
 from labelfold.rows.adapters._local import (
     LocalRows,
     Mapped,
@@ -20,9 +25,9 @@ from labelfold.rows.adapters._local import (
     check_two_dimensional,
     even_cuts,
     floating,
+    memory_rows,
     not_finite,
 )
-from labelfold.rows.adapters._memory import memory_rows
 from labelfold.utils import warn_user
 
 # Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its

@@ -9,17 +9,112 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labelfold.rows._protocol import Rows
 from labelfold.rows._sums import ArrayTerm, Term
-from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceTriangle
-from labelfold.rows.adapters._device_copies import to_device, to_host
-from labelfold.rows.adapters._device_sums import wide
+from labelfold.rows.adapters._device import FEW_BYTES, DeviceRows
+from labelfold.rows.adapters._device_blocks import DeviceBlock, DeviceTriangle, to_device, to_host, wide
+from labelfold.rows.adapters._local import check_two_dimensional, even_cuts, memory_rows, not_finite
 from labelfold.rows.loops import on_gpu
 
 # Products use the entries stored where there are at most one in so many; otherwise the block is made dense.
 SPARSE = 8
-
 # Bytes of dense rows that are formed at a time from a block of sparse ones.
 _DENSE_BYTES = 1 << 30
+
+
+class DeviceSparseRows(DeviceRows):
+    """Rows of a sparse tensor: products with the entries stored, and dense blocks for all else.
+
+    On a GPU a block has as many entries as fit, and nothing is copied for it. The entries of a block by columns are
+    kept for later passes.
+    """
+
+    def __init__(self, X: Any) -> None:
+        check_two_dimensional(X.ndim)
+        super().__init__(X if "csr" in str(X.layout) else X.to_sparse_csr())
+        self._values = self.xp.astype(self.X.values(), self._dtype, copy=False)
+        self._columns, self._ends = self.X.col_indices(), self.X.crow_indices()
+        n, d = self.shape
+        self._is_dense = SPARSE * self._values.shape[0] > n * d
+        self._is_looped = on_gpu(self._values) and not self._is_dense
+        self._flipped: dict[tuple[int, int], Any] = {}
+
+    def cuts(self) -> np.ndarray:
+        """Return the block boundaries."""
+        row_bytes = self._bytes_of_rows() / max(1, self.shape[0])
+        return even_cuts(self.shape[0], int(max(1, self._bytes // max(1, row_bytes))))
+
+    def _bytes_of_rows(self) -> float:
+        """Return the bytes of all rows in the form that blocks take: stored, or dense where some of it is made so."""
+        return self.shape[0] * (self.row_bytes() if self._is_looped else super().row_bytes())
+
+    def row_bytes(self) -> float:
+        """Return the average number of bytes of a row."""
+        n_bytes = self._values.nbytes + self._columns.nbytes + self._ends.nbytes
+        return n_bytes / max(1, self.shape[0])
+
+    def block(self, start: int, stop: int) -> DeviceBlock:
+        """Return rows ``start`` to ``stop``."""
+        part = self._part(start, stop)
+        if self._is_dense:
+            return DeviceBlock(part.dense, self.xp, self)
+        return DeviceSparseBlock(part, self.xp, self)
+
+    def _part(self, start: int, stop: int) -> SparsePart:
+        ends = self._ends[start : stop + 1]
+        return SparsePart(
+            self.xp, self._values, self._columns, ends, self.shape[1], self._flipped, (start, stop)
+        )
+
+    def _take_less(self) -> None:
+        self._flipped.clear()
+        super()._take_less()
+
+    def _turned(self, a: Any) -> Any:
+        # In row order: an entry takes a row of M.
+        return a
+
+    def note(self, H: Any) -> None:
+        """Take note of the sum of all values, in the first pass: it is finite only where they are."""
+        if not self._noted:
+            super().note(self._values)
+
+    def look(self) -> None:
+        """Check that all values are finite, unless that has been done."""
+        if self._is_finite:
+            return
+        finite = self.xp.isfinite(self._values)
+        if not bool(self.xp.all(finite)):
+            at = int(np.flatnonzero(~to_host(finite))[0])
+            row = int(np.searchsorted(to_host(self._ends), at, side="right")) - 1
+            raise not_finite(float(self._values[at]), row, int(self._columns[at]))
+        self._is_finite = True
+
+    def _survey(self) -> np.ndarray:
+        """Return the sum of squares of each column."""
+        squares = wide(self.xp, self._values) ** 2
+        total = self.xp.zeros((self.shape[1],), dtype=squares.dtype, device=self.device)
+        return np.asarray(to_host(total.index_add(0, self._columns, squares)), dtype=np.float64)
+
+    def _check_values(self) -> None:
+        self.look()
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
+        if len(index) * self.row_bytes() <= FEW_BYTES:
+            return self.take(index)
+        values, columns, ends = self._whole_part().taken(index)
+        size = (len(index), self.shape[1])
+        return DeviceSparseRows(
+            self.xp.sparse_csr_tensor(ends, columns, values, size=size, check_invariants=False)
+        )
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, sparse, on the host."""
+        return memory_rows(self._whole_part().on_host(index))
+
+    def _whole_part(self) -> SparsePart:
+        return self._part(0, self.shape[0])
 
 
 class SparsePart:
@@ -68,7 +163,7 @@ class SparsePart:
     @property
     def entries(self) -> Any:
         """The entries by rows, for the loops of a GPU."""
-        from labelfold.rows.loops._triton_sparse import Entries
+        from labelfold.rows.loops._triton_loops import Entries
 
         return Entries(self.values, self.columns, self.ends)
 
@@ -83,7 +178,7 @@ class SparsePart:
     def _turned(self) -> Any:
         values, columns, ends = self._own
         if self.is_looped:
-            from labelfold.rows.loops._triton_sparse import columns_of
+            from labelfold.rows.loops._triton_loops import columns_of
 
             return columns_of(values, columns, ends, self.shape[1])
         turned = self.csr.to_sparse_csc()
@@ -164,7 +259,7 @@ class DeviceSparseBlock(DeviceBlock):
     def __matmul__(self, M: Any) -> Any:
         if not self._stored.is_looped:
             return super().__matmul__(M)
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         self._look()
         M = self._like(M)
@@ -182,7 +277,7 @@ class DeviceSparseBlock(DeviceBlock):
         self._look()
         if not self._stored.is_looped:
             return self._stored.by_columns @ wide(self.xp, H)
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         if H.ndim == 1:
             return self._transposed(H[:, None])[:, 0]
@@ -206,7 +301,7 @@ class DeviceSparseBlock(DeviceBlock):
         if not self._stored.is_looped:
             ones = self.xp.ones((self.shape[0],), dtype=self._stored.dtype, device=self._stored.device)
             return self._transposed(ones)
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         self._look()
         return loops.summed(self._stored.by_columns)
@@ -215,7 +310,7 @@ class DeviceSparseBlock(DeviceBlock):
         """Return the squared norm of each column."""
         if not self._stored.is_looped:
             return super().colsq()
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         self._look()
         weights = self.xp.ones((self.shape[0],), dtype=self.xp.float64, device=self._stored.device)
@@ -232,7 +327,7 @@ class DeviceSparseBlock(DeviceBlock):
         """Return the squared norm of each row."""
         if not self._stored.is_looped:
             return super().sq()
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         self._look()
         squares = loops.summed(self._stored.entries, squared=True)
@@ -249,7 +344,7 @@ class DeviceSparseBlock(DeviceBlock):
         part = self.sparse_part
         if part is None:
             return super().min()
-        from labelfold.rows.loops import _triton_sparse as loops
+        from labelfold.rows.loops import _triton_loops as loops
 
         return self.xp.astype(loops.least(part.entries, self.shape[1]), self.dtype, copy=False)
 

@@ -5,29 +5,46 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import shutil
+import tempfile
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, BinaryIO
 
 import numpy as np
+from scipy import sparse
 
+from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block, CSRBlock, DenseBlock
 from labelfold.rows._protocol import RowFunction, Rows
-from labelfold.rows.adapters._local import LocalRows, check_finite, even_cuts, floating
-from labelfold.rows.adapters._memory import memory_rows, stacked_rows
+from labelfold.rows._sums import Accumulator
+from labelfold.rows.adapters._local import (
+    LocalRows,
+    Mapped,
+    check_aligned,
+    check_finite,
+    even_cuts,
+    floating,
+    limit,
+    match_dtype as match,
+    memory_rows,
+    merge,
+    stacked_rows,
+)
 
 # Bytes that each worker reads at a time: half of a usual second-level cache, where the block stays while it is used.
 FILE_BYTES = 1 << 19
 FILE_ROWS = 64
 FILE_MOST_BYTES = 16 << 20
-
 _preadv = getattr(os, "preadv", None)
 _one_position = Lock()
+# Types in which column indices and values of sparse rows are stored, where they hold them exactly.
+_NARROW_INDICES, _NARROW_VALUES = (np.uint16,), (np.uint8, np.float32)
 
 
 def fill(file: BinaryIO, view: memoryview, offset: int) -> int:
@@ -344,3 +361,248 @@ def memmap_rows(X: np.memmap) -> Rows:
     offset = X.__array_interface__["data"][0] - start_of_map + offset_of_map
     # other parts of a map may be written to between passes, so that the file is not checked for changes
     return FileRows(Path(filename).open("rb", buffering=0), X.shape, X.dtype, offset, path=filename)
+
+
+class Cache:
+    """Rows in a temporary file: dense blocks, or sparse ones.
+
+    The file is in the folder that ``TMPDIR`` names. It has no name of its own, so no other process can read it half
+    written, and the system removes it when the rows are no longer used or the process ends, for whatever reason.
+
+    Parameters
+    ----------
+    source : path
+        The file that is decoded, for messages.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.n_bytes = source, 0
+        self.file: Any = None
+        self.dtype: Any = None
+        self.starts = [0]
+        self.offsets: list[int] = []
+        self.sizes: list[int] = []
+        self.kinds: list[tuple[np.dtype, np.dtype]] = []
+
+    def expect(self, n_bytes: float, free: int | None = None) -> None:
+        """Raise an error if there is no room for this many bytes; ``free`` is the room that was measured before."""
+        free = _room() if free is None else free
+        if n_bytes > free:
+            self.close()
+            raise self._no_room(f"needs {_said(n_bytes)} there and finds {_said(free)}")
+
+    def keep(self, X: Any, times: float) -> None:
+        """Append rows, checked to be finite; after the first, check that there is room for so many times as much."""
+        free = _room() if len(self.starts) == 1 else None
+        self.add(memory_rows(X, first_row=self.starts[-1]).X)
+        if free is not None:
+            self.expect(self.n_bytes * times, free)
+
+    def add(self, X: Any) -> None:
+        """Append dense rows, or sparse ones as a block."""
+        self.starts.append(self.starts[-1] + X.shape[0])
+        self.dtype = X.dtype
+        if not sparse.issparse(X):
+            self.write(X)
+            return
+        self.offsets.append(self.n_bytes)
+        self.sizes.append(X.nnz)
+        indices = narrowed(X.indices.astype(np.int32, copy=False), _NARROW_INDICES)
+        data = narrowed(X.data, _NARROW_VALUES)
+        self.kinds.append((indices.dtype, data.dtype))
+        for part in (X.indptr.astype(np.int32, copy=False), indices, data):
+            self.write(part)
+
+    def write(self, array: np.ndarray, at: int | None = None) -> None:
+        """Write the bytes of an array, at the end or at a place."""
+        view = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        try:
+            if self.file is None:
+                self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the rows close it
+            self.file.seek(self.n_bytes if at is None else at)
+            while len(view):
+                view = view[self.file.write(view) :]
+        except OSError as error:
+            self.close()
+            raise self._no_room(f"cannot write there ({error.strerror})") from error
+        self.n_bytes = max(self.n_bytes, self.file.tell())
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self.file is not None:
+            self.file.close()
+
+    def rows(self, n_columns: int | None, *, first_column: int = 0, checked: bool = True) -> Rows:
+        """Return the rows, which close the file in the end.
+
+        Parameters
+        ----------
+        n_columns : int or None
+        first_column : int
+            The index of the first column in sparse rows.
+        checked : bool
+            Whether dense rows are known to be finite.
+        """
+        if n_columns is None or not self.starts[-1]:
+            raise ValueError(
+                f"{self.source} holds no rows, where at least one row is expected; give it some rows"
+            )
+        shape = (self.starts[-1], n_columns)
+        if not self.offsets:
+            return FileRows(self.file, shape, self.dtype, checked=checked)
+        starts, offsets, sizes = map(np.array, (self.starts, self.offsets, self.sizes))
+        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, self.kinds, first_column)
+
+    def _no_room(self, why: str) -> OSError:
+        return OSError(
+            f"{self.source} is decoded to a temporary file in {tempfile.gettempdir()}, but labelfold {why}; name a "
+            "folder with more room by the environment variable TMPDIR"
+        )
+
+
+def _room() -> int:
+    """Return the free bytes in the folder of temporary files."""
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
+def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
+    """Return the values in the first narrower type that holds all of them exactly, or else as they are.
+
+    >>> narrowed(np.array([1.0, 255.0]), (np.uint8, np.float32)).dtype
+    dtype('uint8')
+    >>> narrowed(np.array([1.0, 0.1]), (np.uint8, np.float32)).dtype
+    dtype('float64')
+    """
+    for kind in kinds:
+        is_whole = np.dtype(kind).kind == "u"
+        if np.dtype(kind).itemsize < values.itemsize and (is_whole or values.dtype.kind == "f"):
+            with np.errstate(invalid="ignore", over="ignore"):
+                found: np.ndarray = values.astype(kind)
+            if (found == values).all():
+                return found
+    return values
+
+
+def _said(n_bytes: float) -> str:
+    """Return a size in words.
+
+    >>> _said(3.2e9), _said(5e4)
+    ('3,200 MB', '1 MB')
+    """
+    return f"{max(1, round(n_bytes / 1e6)):,} MB"
+
+
+class IterableRows(Rows):
+    """Rows in blocks from a source that can be iterated repeatedly.
+
+    Parameters
+    ----------
+    source : iterable or callable
+        Yields 2-D arrays or SciPy sparse matrices, the same ones in the same order each time: a list of blocks, an
+        object with ``__iter__``, or a function that returns a new iterator.
+    """
+
+    def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
+        self._source = source
+        self._sparse, all_sparse = False, True
+        sizes: list[int] = []
+        widths, kinds, n_bytes = set(), set(), 0.0
+        for block in self._blocks():
+            rows = memory_rows(block, first_row=sum(sizes))
+            self._sparse |= sparse.issparse(block)
+            all_sparse &= sparse.issparse(block)
+            sizes.append(rows.shape[0])
+            widths.add(rows.shape[1])
+            kinds.add(rows.dtype)
+            n_bytes += rows.shape[0] * rows.row_bytes()
+        if not sizes or not sum(sizes):
+            raise ValueError("the blocks given hold no rows; at least one row is expected")
+        if len(widths) > 1:
+            raise ValueError(
+                f"the blocks have {sorted(widths)} columns, where all are expected to have as many; "
+                "give every block the same columns"
+            )
+        self.shape = (sum(sizes), widths.pop())
+        self.dtype = np.result_type(*kinds)
+        if self._sparse and not all_sparse:  # dense blocks are read as sparse, with other sizes
+            read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
+            n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
+        self._row_bytes = n_bytes / self.shape[0]
+
+    def _blocks(self) -> Iterator[Any]:
+        source = self._source
+        blocks = iter(source() if callable(source) else source)
+        if blocks is source:
+            raise ValueError(
+                "X is an iterator, which can be read only once, where several passes are needed; "
+                "give a list of blocks, or a function that returns a new iterator"
+            )
+        return blocks
+
+    def sweep(
+        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+    ) -> tuple[Any, Any]:
+        """Make one pass: one block for each thread at a time, summed in a fixed order."""
+        self.n_passes += 1
+        n = self.shape[0]
+        aligned = tuple(np.asarray(check_aligned(a, n)) for a in aligned)
+        shared = tuple(match(value, self.dtype) for value in shared)
+        mapped = Mapped(n)
+        n_workers = threads.n_threads()
+        workers = [Accumulator() for _ in range(n_workers)]
+
+        def run(job: tuple, stop: Event) -> None:
+            sums, start, rows = job
+            for a, b in pairwise(limit(rows.cuts(), most_rows)):
+                if b > a and not stop.is_set():
+                    here = slice(start + int(a), start + int(b))
+                    result, partial = f(rows.block(int(a), int(b)), *(h[here] for h in aligned), *shared)
+                    mapped.store(here.start, here.stop, result)
+                    sums.add(partial)
+
+        start, blocks = 0, self._blocks()
+        while batch := list(islice(blocks, n_workers)):
+            jobs = []
+            for sums, block in zip(workers, batch, strict=False):
+                rows = memory_rows(self._of_one_kind(block), first_row=start)
+                rows.dtype = self.dtype
+                if rows.shape[1] != self.shape[1]:
+                    raise _changed(f"{rows.shape[1]} columns", self.shape[1])
+                jobs.append((sums, start, rows))
+                start += rows.shape[0]
+            if start > n:
+                break
+            threads.run_jobs(run, jobs)
+        if start != n:
+            raise _changed(f"{'more' if start > n else start} rows", n)
+        return mapped.result(), merge(workers).finish()
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``; blocks after the last of them are not read."""
+        index = np.asarray(index, dtype=np.int64)
+        order = np.argsort(index, kind="stable")
+        wanted, pieces, start = index[order], [], 0
+        for block in self._blocks():
+            stop = start + block.shape[0]
+            a, b = np.searchsorted(wanted, [start, stop])
+            if b > a:
+                pieces.append(memory_rows(self._of_one_kind(block)).take(wanted[a:b] - start).X)
+            start = stop
+            if b == len(wanted):
+                break
+        return stacked_rows(pieces, order, self.shape[1], self.dtype)
+
+    def _of_one_kind(self, block: Any) -> Any:
+        """Return a block as sparse if any block is, since sums of sparse and dense blocks have different types."""
+        return sparse.csr_array(block) if self._sparse else block
+
+    def row_bytes(self) -> float:
+        """Return the bytes of an average row."""
+        return self._row_bytes
+
+
+def _changed(now: str, first: int) -> ValueError:
+    return ValueError(
+        f"a later pass over the blocks gave {now}, where the first gave {first}; "
+        "the blocks must be the same in every pass"
+    )

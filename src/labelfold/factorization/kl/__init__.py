@@ -1,1 +1,0 @@
-"""Non-negative factors of least I-divergence (Kullback-Leibler)."""

@@ -1,0 +1,285 @@
+"""Block conjugate gradients, and a preconditioner from a random sketch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from labelfold.rows import add_product
+
+Operator = Callable[[np.ndarray], np.ndarray]
+# Number of iterations over which the rate of convergence is estimated: with fewer, a plateau looks like stagnation.
+_WINDOW = 5
+# Orthogonality tolerance; steps are optimal to this relative error.
+ORTHONORMAL = 1e-2
+
+
+class BlockCG(NamedTuple):
+    """Result of block conjugate gradients."""
+
+    X: np.ndarray
+    residual: float
+    n_iter: int
+    converged: bool
+
+
+def block_cg(
+    operator: Operator,
+    B: np.ndarray,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None = None,
+    norms: np.ndarray | None = None,
+    patience: float = math.inf,
+    gain: float = 0.0,
+) -> BlockCG:
+    """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
+
+    One Krylov space serves every column. The residual block is kept orthonormal (Dubrulle's variant), so columns that
+    converge early do no harm. Started from zero, X stays in the range of A. If A is singular and B in its range, X is
+    the solution of least norm.
+
+    Parameters
+    ----------
+    operator : callable
+        Returns A @ P for a (d, q) block P.
+    B : ndarray of shape (d, q)
+        The right-hand sides.
+    tol : float
+        Stop when the residual of every column is below ``tol`` times the norm of its right-hand side.
+    max_iter : int
+        Largest number of products with A.
+    callback : callable, optional
+        Called with the iteration and the largest relative residual.
+    norms : ndarray of shape (q,), optional
+        Norms to which residuals are compared; by default those of B's columns.
+    patience : float
+        Also stop when the recent rate of convergence predicts more than this many further iterations.
+    gain : float
+        Also stop, as converged, when the residual has fallen to this share of the first one. With an inexact product
+        the recurrence does not follow the true residual any further.
+
+    Returns
+    -------
+    BlockCG
+        With the largest relative residual of a column, according to the recurrence. X has the dtype of B, and so have
+        all blocks of the length of B; small matrices are in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.diag([1.0, 2.0, 4.0])
+    >>> block_cg(lambda P: A @ P, np.ones((3, 1)), tol=1e-12, max_iter=5).X.ravel()
+    array([1.  , 0.5 , 0.25])
+    """
+    norms = column_norms(B) if norms is None else norms
+    norms = np.where(norms > 0, norms, 1.0)
+
+    def relative(C: np.ndarray) -> float:
+        return float((column_norms(C) / norms).max(initial=0.0))
+
+    X = np.zeros_like(B)
+    # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
+    Q, C = thin_qr(B, ORTHONORMAL)
+    P, spare = Q.copy(), np.empty_like(Q)
+    residuals = [relative(C)]
+    goal = max(tol, gain * residuals[0])
+    while goal < residuals[-1] < math.inf and len(residuals) <= max_iter:
+        if expected_iterations(residuals, tol) > patience:
+            break
+        AP = operator(P)
+        PAP = P.T @ AP
+        if not np.isfinite(PAP).all():
+            break
+        step = psd_inverse(PAP)
+        add_product(X, P, step @ C)
+        add_product(Q, AP, -step)
+        Q, Z = thin_qr(Q, ORTHONORMAL)
+        C = Z @ C
+        np.copyto(spare, Q)
+        add_product(spare, P, Z.T)
+        P, spare = spare, P
+        residuals.append(relative(C))
+        if callback is not None:
+            callback(len(residuals) - 1, residuals[-1])
+    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= goal)
+
+
+def expected_iterations(residuals: Sequence[float], tol: float) -> float:
+    """Return the expected number of further iterations, from the recent rate; 0 while it is too early to tell."""
+    if len(residuals) <= _WINDOW:
+        return 0.0
+    fallen = math.log(residuals[-1 - _WINDOW] / residuals[-1]) / _WINDOW
+    return math.log(residuals[-1] / tol) / fallen if fallen > 0 else math.inf
+
+
+def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal Q and a square R with B = Q R, for a tall B; Q in the dtype of B, R in float64.
+
+    Cholesky QR uses matrix products instead of Householder's column-by-column work. A second round follows if the
+    first leaves an orthogonality error above ``error``. If B is too ill-conditioned, Householder's QR is used.
+    """
+    enough = np.finfo(B.dtype).eps / error
+    Q, R = B.copy(order="C"), np.eye(B.shape[1])
+    if not B.shape[1]:  # LAPACK would print a message
+        return Q, R
+    trmm = linalg.get_blas_funcs("trmm", (Q,))
+    for _ in range(2):
+        try:
+            L = np.linalg.cholesky((Q.T @ Q).astype(np.float64, copy=False))
+        except np.linalg.LinAlgError:
+            return _householder(B)
+        inverse = np.asfortranarray(linalg.lapack.dtrtri(L, lower=1)[0], dtype=Q.dtype)
+        Q = trmm(1.0, inverse, Q.T, lower=1, overwrite_b=1).T
+        R = L.T @ R
+        if len(L) and _rcond(L) ** 2 > enough:
+            return Q, R
+    # The second factor of a well-conditioned B is the identity up to round-off.
+    if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
+        return _householder(B)
+    return Q, R
+
+
+def _householder(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    Q, R = np.linalg.qr(B)
+    return Q, R.astype(np.float64, copy=False)
+
+
+def _rcond(L: np.ndarray) -> float:
+    """Return an estimate of the reciprocal condition of a lower triangular matrix."""
+    return linalg.lapack.dtrcon(L, uplo="L")[0]
+
+
+def psd_inverse(A: np.ndarray) -> np.ndarray:
+    """Return the inverse of a small symmetric matrix, without directions in which it is only round-off.
+
+    These belong to columns that have converged or depend on others. It is in float64 for every dtype of the block.
+    """
+    noise = 100 * max(len(A) * np.finfo(np.float64).eps, np.finfo(A.dtype).eps)
+    A = A.astype(np.float64, copy=False)
+    A = (A + A.T) / 2
+    L, failed = linalg.lapack.dpotrf(A, lower=1)
+    if not failed and len(A) and linalg.lapack.dpocon(L, np.abs(A).sum(axis=0).max(), uplo="L")[0] > noise:
+        return linalg.cho_solve((L, True), np.eye(len(A)), check_finite=False)
+    values, vectors = np.linalg.eigh(A)
+    keep = values > values.max(initial=0.0) * noise
+    return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
+
+
+class Scaling(NamedTuple):
+    """The diagonal of A as a preconditioner: it equalises columns of different scales, at no cost."""
+
+    diagonal: np.ndarray
+
+    def half(self, ridge: float) -> Operator:
+        """Return P^(-1/2), where P is the diagonal of A + ridge I."""
+        sizes = self.diagonal + ridge
+        scale = np.sqrt(sizes.min(initial=np.inf) / sizes)[:, None]
+
+        def apply(V: np.ndarray) -> np.ndarray:
+            return scale.astype(V.dtype, copy=False) * V
+
+        return apply
+
+
+class Sketch(NamedTuple):
+    """Approximate leading eigenvalues and eigenvectors of A, from one product with a random block."""
+
+    U: np.ndarray
+    eigenvalues: np.ndarray
+
+    def half(self, ridge: float) -> Operator:
+        """Return P^(-1/2), where P is A + ridge I in the span of U and constant on its complement."""
+        least = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
+        scale = np.sqrt((least + ridge) / (self.eigenvalues + ridge))[:, None]
+
+        def apply(V: np.ndarray) -> np.ndarray:
+            return V + self.U @ ((scale - 1) * (self.U.T @ V))
+
+        return apply
+
+
+def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
+    """Return a randomised Nystroem approximation of A (n x n) for a preconditioner (Frangella, Tropp & Udell 2023).
+
+    Its directions are in the range of A, so preconditioning keeps solutions of least norm.
+    """
+    omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
+    Y = operator(omega)
+    if not Y.any():
+        return Sketch(np.zeros((n, 0)), np.zeros(0))
+    eps = np.finfo(Y.dtype).eps
+    # A tiny shift keeps the square root real; it is subtracted from the eigenvalues again.
+    shift = np.sqrt(n) * eps * np.linalg.norm(Y)
+    core = omega.T @ Y
+    values, vectors = np.linalg.eigh((core + core.T) / 2 + shift * np.eye(rank))
+    half = (Y + shift * omega) @ (vectors / np.sqrt(np.maximum(values, shift)))
+    # The eigenvectors of half half' from those of the small half'half.
+    squares, turn = np.linalg.eigh(half.T @ half)
+    keep = squares - shift > rank * np.sqrt(eps) * squares[-1]
+    U, _ = thin_qr(half @ (turn[:, keep] / np.sqrt(squares[keep])))
+    return Sketch(U, squares[keep] - shift)
+
+
+def preconditioned_cg(
+    operator: Operator,
+    B: np.ndarray,
+    ridge: float,
+    preconditioner: Sketch | Scaling | None = None,
+    *,
+    rest: np.ndarray | None = None,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, float], None] | None = None,
+    patience: float = math.inf,
+    gain: float = 0.0,
+) -> BlockCG:
+    """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or by its diagonal, if one is given.
+
+    ``rest`` is the residual of an approximate solution; X is then its correction. The dtype of ``rest`` is used
+    throughout.
+    """
+    half = _same if preconditioner is None else preconditioner.half(ridge)
+
+    def shifted(P: np.ndarray) -> np.ndarray:
+        V = half(P)
+        AV = operator(V)
+        AV += AV.dtype.type(ridge) * V
+        return half(AV)
+
+    norms = column_norms(half(B))
+    norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
+    rest = B if rest is None else rest
+    answer = block_cg(
+        shifted,
+        half(rest),
+        tol=tol,
+        max_iter=max_iter,
+        callback=callback,
+        norms=norms,
+        patience=patience,
+        gain=gain,
+    )
+    return answer._replace(X=half(answer.X))
+
+
+def small(tol: float) -> float:
+    """Return the least norm of a right-hand side for the tolerance, relative to the largest one.
+
+    A smaller right-hand side may be only round-off, and ``tol`` relative to it cannot be reached.
+    """
+    return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
+
+
+def column_norms(V: np.ndarray) -> np.ndarray:
+    """Return the norm of each column, without a second array of the size of V."""
+    return np.sqrt(np.einsum("ij,ij->j", V, V))
+
+
+def _same(V: np.ndarray) -> np.ndarray:
+    return V

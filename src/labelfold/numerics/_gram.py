@@ -1,0 +1,525 @@
+"""Solutions with a symmetric positive semi-definite matrix in memory, for several ridges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, onenormest
+
+from labelfold.rows import triangle_of
+
+EPS = float(np.finfo(np.float64).eps)
+# A Cholesky factor of X'X is trusted if round-off times its condition number is below this.
+_TRUSTED = 1e-8
+# A direction is determined by the data if its singular value exceeds this many times their rounding errors.
+_ROUNDED = 2.0
+# A column takes no part in a linear dependence if its coefficient is below the first value times its rounding errors,
+# and its norm above the second value times them.
+_NO_PART, _WELL_KNOWN = 10.0, 1e3
+# Most directions whose norms on the rows are measured; of more directions, random mixtures.
+_MIXED = 4
+# Number of floats that fit into the cache of a core.
+_CACHED = 1 << 17
+# Number of diagonals of B on either side of the main one: enough for fast matrix products.
+WIDTH = 96
+# Number of columns to which Q is applied at a time.
+_COLUMNS = 512
+
+
+# Least number of ridges, and least size of the matrix, for which the band form is faster than Cholesky factors.
+_FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
+
+
+class Cholesky(NamedTuple):
+    """A factor L of a matrix whose rows and columns were scaled to a diagonal of ones."""
+
+    L: np.ndarray
+    scale: np.ndarray
+
+    def half(self, M: np.ndarray) -> np.ndarray:
+        """Return B with B'B = M'A^(-1)M."""
+        return linalg.solve_triangular(self.L, self.scale[:, None] * M, lower=True, check_finite=False)
+
+    def rest(self, B: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M from ``half(M)``."""
+        W = linalg.solve_triangular(self.L, B, lower=True, trans=1, check_finite=False)
+        return self.scale[:, None] * W
+
+    def solve(self, M: np.ndarray) -> np.ndarray:
+        """Return A^(-1)M."""
+        return self.rest(self.half(M))
+
+
+class Gram:
+    """Solves systems with G + ridge I.
+
+    Parameters
+    ----------
+    G : ndarray of shape (m, m)
+        Symmetric positive semi-definite.
+    size : int
+        The larger side of the matrix X for G = X'X or XX': round-off grows with it.
+    constant : float
+        Added to every entry before factoring. A centred G, whose null vector is 1, becomes regular by it, and
+        solutions with centred right-hand sides do not change.
+    noise : float
+        Relative error of the entries of G in units of round-off; above 1 if centring has cost digits.
+    rounding : ndarray of shape (m,), optional
+        The result of `rounding` for the vectors whose products G contains.
+    is_all_there_is : bool
+        Whether nothing but G is known of the vectors, such as a kernel matrix. Eigenvalues within ``noise`` are then
+        zero.
+    """
+
+    def __init__(
+        self,
+        G: np.ndarray,
+        size: int,
+        constant: float = 0.0,
+        noise: float = 1.0,
+        rounding: np.ndarray | None = None,
+        is_all_there_is: bool = False,
+    ) -> None:
+        self.G, self.size, self.constant, self.noise, self.rounding = G, size, constant, noise, rounding
+        self._least = size * EPS * (noise if is_all_there_is else 1.0)
+        self.ridges: list[float] = []
+        largest = np.diagonal(G).max(initial=0.0)
+        if not np.isfinite(largest):
+            raise ValueError(
+                "the values of X are so large that their squares overflow; divide X by a constant, such as its "
+                "largest absolute value"
+            )
+
+    def expect(self, ridges: Iterable[float]) -> None:
+        """Announce the ridges, so that work can be shared."""
+        self.ridges = sorted(set(ridges))
+        vars(self).pop("_shared", None)
+
+    def solve(self, M: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; None if digits would be lost.
+
+        If several ridges were announced, M must be the same for all of them.
+        """
+        if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
+            if "_shared" not in vars(self):
+                least = [self._least_rcond(ridge) for ridge in self.ridges]
+                solved = Band(self.G, self.constant).solve(M, self.ridges, least)
+                self._shared = dict(zip(self.ridges, solved, strict=True))
+            found = self._shared[ridge]
+            if found.F is not None and found.X is not None:
+                return found.F, found.X
+            # Columns of different scales are ill-conditioned in band form, but not for a factor of the scaled G. Its
+            # condition number is smaller by at most the ratio of the scales.
+            diagonal = np.diagonal(self.G) + (self.constant + ridge)
+            rcond = max(found.rcond, self.size * EPS)  # smaller values are not reliable
+            if rcond * diagonal.max() < self._least_rcond(ridge) * diagonal.min():
+                return None
+        factor = self.trusted(ridge)
+        if factor is None:
+            return None
+        F = factor.half(M)
+        return F, factor.rest(F)
+
+    def _least_rcond(self, ridge: float = 0.0) -> float:
+        """Return the least reciprocal condition at which a factor of G + ridge I is trusted.
+
+        Besides round-off, the rounding errors of the data must be small relative to the least singular value.
+        """
+        least = EPS * self.noise / _TRUSTED
+        if self.rounding is None:
+            return least
+        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        shares = np.divide(self.rounding**2, diagonal, out=np.full(len(diagonal), np.inf), where=diagonal > 0)
+        return max(least, float(shares.max(initial=0.0)))
+
+    def trusted(self, ridge: float) -> Cholesky | None:
+        """Return the Cholesky factor, or None if the condition would cost too many digits."""
+        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        if not len(diagonal) or diagonal.min() <= 0:
+            return None
+        scale = 1 / np.sqrt(diagonal)
+        A = np.empty_like(self.G)
+        step = 1 + _CACHED // len(A)
+        for start in range(0, len(A), step):  # blocks of rows, so that each is read from memory once
+            here = slice(start, start + step)
+            np.add(self.G[here], self.constant, out=A[here])
+            A[here] *= scale
+            A[here] *= scale[here, None]
+        np.fill_diagonal(A, 1.0)
+        norm = linalg.lapack.dlange("1", A.T)  # A is symmetric, and A.T has the order of LAPACK
+        L, failed = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
+        if failed:
+            return None
+        rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
+        return None if failed or rcond < self._least_rcond(ridge) else Cholesky(L, scale)
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
+        values, vectors = np.linalg.eigh(self.G)
+        keep = values > self._least * values.max(initial=0.0)
+        self.null = vectors[:, ~keep]
+        values, vectors = values[keep], vectors[:, keep]
+        if self.rounding is not None:
+            root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
+            _, sigma, Vt = np.linalg.svd(known_part(root, self.rounding), full_matrices=False)
+            keep = sigma[::-1] ** 2 > self.size * EPS * sigma.max(initial=0.0) ** 2
+            values, vectors = sigma[::-1][keep] ** 2, Vt[::-1][keep].T
+        return values[:, None], vectors
+
+    @property
+    def blurred(self) -> bool:
+        """Whether G has eigenvalues that are not zero, but cannot be distinguished from round-off."""
+        values, _ = self.spectrum
+        return bool((values < self._least_rcond() * values.max(initial=0.0)).any())
+
+    def has_rank(self, norms: Callable[[np.ndarray], np.ndarray]) -> bool:
+        """Tell whether all rows of X are orthogonal to the eigenvectors that the spectrum leaves out.
+
+        An eigenvalue of G that is all round-off may belong to a singular value of X that is not: a direction whose
+        singular value is the root of that round-off. So its norm is measured on the rows.
+
+        Parameters
+        ----------
+        norms : callable
+            Returns the norm of X N for each of some directions N.
+        """
+        values, _ = self.spectrum
+        if self.rounding is not None or self.blurred or not len(values):
+            return False
+        null = self.null
+        if null.shape[1] > _MIXED:
+            # The expected squared norms of random mixtures add up to those of all directions.
+            mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MIXED))
+            null = null @ (mixing / np.sqrt(_MIXED))
+        # The joint norm is compared. If one direction has ten times the limit, the mixtures of more than four stay
+        # below it with a probability of 0.0002.
+        return bool(np.linalg.norm(norms(null)) <= self.size * EPS * np.sqrt(values.max()))
+
+    def solve_trusted(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return A = (G + ridge I)^+ T and D = T'G A, for a centred G and centred columns of T.
+
+        They are from a Cholesky factor; None if it cannot be trusted.
+        """
+        found = self.solve(T, ridge)
+        if found is None:
+            return None
+        A = found[1] - found[1].mean(axis=0)
+        D = T.T @ (self.G @ A)
+        return A, (D + D.T) / 2
+
+    def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same from the eigenvalues."""
+        values, U = self.spectrum
+        # An eigenvector with a small eigenvalue has a share of the constant one, whose eigenvalue is 0.
+        U = U - U.mean(axis=0)
+        C = U.T @ T
+        return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
+
+
+class Factor:
+    """A triangular factor R of X, with C = Q'T, for problems where X'X would lose too many digits.
+
+    Parameters
+    ----------
+    R : ndarray of shape (d, d)
+        X = Q R.
+    C : ndarray of shape (d, q)
+        Q'T.
+    size : int
+        The larger side of X.
+    rounding : ndarray of shape (d,), optional
+        The result of `rounding` for the columns of X.
+    """
+
+    def __init__(self, R: np.ndarray, C: np.ndarray, size: int, rounding: np.ndarray | None = None) -> None:
+        self.R, self.C, self.size, self.rounding = R, C, size, rounding
+
+    def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return W that minimises ||R W - C||^2 + ridge ||W||^2, and D = W'R'C."""
+        if self.full_rank:
+            # For every scale of the columns, without singular values.
+            R, B = self.damped(ridge)
+            return linalg.solve_triangular(R, B, check_finite=False), B.T @ B
+        U, sigma, V = self.singular
+        return solve_spectrum(U.T @ self.C, sigma, V, ridge)
+
+    def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return R and C of X stacked on sqrt(ridge) I: R'R = X'X + ridge I and R'C = X'T."""
+        d = len(self.R)
+        if not ridge:
+            return self.R, self.C
+        stacked = np.block([[self.R, self.C], [np.sqrt(ridge) * np.eye(d), np.zeros_like(self.C)]])
+        stacked = triangle_of(stacked)
+        return stacked[:d, :d], stacked[:d, d:]
+
+    @cached_property
+    def full_rank(self) -> bool:
+        """Whether R is regular, for every scale of its columns."""
+        norms = np.linalg.norm(self.R, axis=0)
+        if norms.min(initial=np.inf) <= 0:
+            return False
+        rcond, failed = linalg.lapack.dtrcon(self.R / norms)
+        if failed or rcond <= 100 * self.size * EPS:
+            return False
+        return known_part(self.R, self.rounding) is self.R
+
+    @cached_property
+    def singular(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """U, sigma (r, 1) and V of R, without singular values that are zero up to round-off."""
+        filled = self.R.any(axis=1)  # at most as many rows as X has
+        U, sigma, V = trim_svd(
+            *np.linalg.svd(known_part(self.R, self.rounding)[filled], full_matrices=False), self.size
+        )
+        padded = np.zeros((len(self.R), U.shape[1]))
+        padded[filled] = U
+        return padded, sigma, V
+
+
+def rounding(squares: np.ndarray, length: int, eps: float) -> np.ndarray | None:
+    """Return the spectral norm of the rounding errors of some vectors of data.
+
+    Each entry has a relative rounding error, before it is centred. Independent errors form a matrix whose largest
+    singular value grows with the square root of its longer side.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (m,)
+        Squared norms of the vectors, before centring.
+    length : int
+        Length of a vector.
+    eps : float
+        Relative round-off of the data, as in `Rows.eps`.
+
+    Returns
+    -------
+    ndarray of shape (m,) or None
+        A norm for each vector; None if the data has the full precision of float64, since sums then lose more.
+
+    Examples
+    --------
+    >>> rounding(np.array([4.0]), 1, EPS) is None
+    True
+    >>> rounding(np.array([4.0]), 1, 1e-7) / 1e-7
+    array([8.])
+    """
+    if eps <= EPS:
+        return None
+    return _ROUNDED * eps * (1 + np.sqrt(len(squares) / max(length, 1))) * np.sqrt(squares)
+
+
+def known_part(R: np.ndarray, rounding: np.ndarray | None) -> np.ndarray:
+    """Return R without directions that the rounding errors of its columns explain; R itself if there are none.
+
+    Each column is measured in units of its own rounding error, so the scale of the columns does not matter.
+    """
+    if rounding is None or not R.size:
+        return R
+    scaled = R / np.where(rounding > 0, rounding, 1.0)
+    _, sizes, Qt = np.linalg.svd(scaled, full_matrices=False)
+    explained = (sizes <= 1) & (sizes > len(R) * EPS * sizes.max())
+    if not explained.any():
+        return R
+    N = Qt[explained].T
+    # A column that takes no part in a dependence appears to have a part of the size of its errors, which is large for
+    # a small column beside large ones. Setting it to 0 changes the product with N by at most these errors.
+    norms = np.linalg.norm(scaled, axis=0)
+    none = np.abs(N) * norms[:, None] < _NO_PART
+    none &= (norms > _WELL_KNOWN)[:, None]
+    cleaned = np.where(none, 0.0, N)
+    N = np.linalg.qr(np.where(np.linalg.norm(cleaned, axis=0) > 0.5, cleaned, N))[0]
+    return R - scaled @ N @ (N.T * rounding)
+
+
+def trim_svd(
+    U: np.ndarray, sigma: np.ndarray, Vt: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return U, sigma (r, 1) and V without singular values that are zero up to round-off."""
+    keep = sigma > size * EPS * sigma.max(initial=0.0)
+    return U[:, : len(sigma)][:, keep], sigma[keep, None], Vt[: len(sigma)][keep].T
+
+
+def solve_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return W and D = W'X'T from X = U diag(sigma) V' and C = U'T."""
+    damped = np.hypot(sigma, np.sqrt(ridge))  # squares of sigma may overflow or vanish
+    share = sigma / damped
+    return V @ (share / damped * C), C.T @ (share**2 * C)
+
+
+def lost(centred: np.ndarray, shift: Any) -> float:
+    """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
+    sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
+    return float(np.max((sizes + shift) / np.where(sizes > 0, sizes, 1.0), initial=1.0))
+
+
+class Reflections(NamedTuple):
+    """I - V T V', which does not change the first ``first`` coordinates."""
+
+    first: int
+    V: np.ndarray
+    T: np.ndarray
+
+    def apply(self, C: np.ndarray, T: np.ndarray) -> None:
+        """Overwrite C with the product."""
+        C[self.first :] -= self.V @ (T @ (self.V.T @ C[self.first :]))
+
+
+class Solved(NamedTuple):
+    """The solution for one ridge.
+
+    Attributes
+    ----------
+    rcond : float
+        An estimate of the reciprocal condition of G + ridge I; 0 if that is not positive definite.
+    F : ndarray of shape (m, q) or None
+        F'F = M'(G + ridge I)^(-1) M; None if the condition is too bad.
+    X : ndarray of shape (m, q) or None
+        (G + ridge I)^(-1) M.
+    """
+
+    rcond: float
+    F: np.ndarray | None = None
+    X: np.ndarray | None = None
+
+
+class Band:
+    """G = Q B Q' for a symmetric G (m x m), of which only the lower triangle is read.
+
+    Parameters
+    ----------
+    G : ndarray of shape (m, m)
+    constant : float
+        Added to every entry of G.
+    width : int
+        Number of diagonals of B on either side of the main one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> G = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 0.0], [2.0, 0.0, 5.0]])
+    >>> (found,) = Band(G, width=1).solve(np.eye(3), [1.0], least_rcond=1e-10)
+    >>> bool(np.allclose(found.X @ (G + np.eye(3)), np.eye(3)))
+    True
+    """
+
+    def __init__(self, G: np.ndarray, constant: float = 0.0, width: int = WIDTH) -> None:
+        m = len(G)
+        self.reflections: list[Reflections] = []
+        # In the layout of LAPACK, row i holds the i-th diagonal below the main one.
+        self.B = np.zeros((width + 1, m), order="F")
+        memory = np.array(G).ravel()  # the order does not matter: G is symmetric
+        if constant:
+            memory += constant
+        A = memory.reshape((m, m), order="F")
+        for start in range(0, m, width):
+            corner = A[:width, :width]
+            if len(A) > width:
+                k = min(len(A) - width, width)
+                V, T, R = _reflect(A[width:, :width], k)
+                corner = np.vstack([corner, R])
+                A = _shrink(A, memory, width)
+                _rotate(A, V, T)
+                self.reflections.append(Reflections(start + width, V, T))
+            for i in range(min(width + 1, len(corner))):
+                diagonal = np.diagonal(corner, -i)
+                self.B[i, start : start + len(diagonal)] = diagonal
+
+    def solve(
+        self, M: np.ndarray, ridges: Sequence[float], least_rcond: float | Sequence[float]
+    ) -> list[Solved]:
+        """Solve with G + ridge I for each ridge.
+
+        Parameters
+        ----------
+        M : ndarray of shape (m, q)
+            The right-hand sides.
+        ridges : sequence of float
+            The ridges.
+        least_rcond : float, or one for each ridge
+            A system whose reciprocal condition is below this is not solved.
+
+        Returns
+        -------
+        list of Solved
+            One for each ridge.
+        """
+        C = np.array(M, dtype=np.float64)
+        for one in self.reflections:
+            one.apply(C, one.T.T)
+        found = []
+        for ridge, least in zip(ridges, np.broadcast_to(least_rcond, len(ridges)), strict=True):
+            L, rcond = self._factor(ridge)
+            if rcond < least:
+                found.append(Solved(rcond))
+                continue
+            F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]
+            found.append(Solved(rcond, F, linalg.lapack.dtbtrs(L, F, uplo="L", trans="T")[0]))
+        # Q is applied to the solutions of several ridges at once, which is faster than one after the other.
+        solved = [(i, one.X) for i, one in enumerate(found) if one.X is not None]
+        step = max(1, _COLUMNS // max(1, C.shape[1]))
+        for some in (solved[start : start + step] for start in range(0, len(solved), step)):
+            X = np.hstack([X for _, X in some])
+            for one in reversed(self.reflections):
+                one.apply(X, one.T)
+            for (i, _), part in zip(some, np.split(X, len(some), axis=1), strict=True):
+                found[i] = found[i]._replace(X=np.ascontiguousarray(part))
+        return found
+
+    def _factor(self, ridge: float) -> tuple[np.ndarray, float]:
+        """Return the Cholesky factor of B + ridge I, and its reciprocal condition."""
+        shifted = self.B.copy(order="F")
+        shifted[0] += ridge
+        L, failed = linalg.lapack.dpbtrf(shifted, lower=1, overwrite_ab=1)
+        if failed:
+            return L, 0.0
+
+        def solve(V: np.ndarray) -> np.ndarray:
+            return linalg.lapack.dpbtrs(L, V.reshape(len(V), -1), lower=1)[0]
+
+        inverse = LinearOperator(2 * L.shape[1:], matvec=solve, rmatvec=solve, matmat=solve, rmatmat=solve)
+        # One column: further ones would be random.
+        return L, float(1 / ((self.norm + ridge) * onenormest(inverse, t=1)))
+
+    @cached_property
+    def norm(self) -> float:
+        """The 1-norm of B: the largest sum of absolute values in a column."""
+        sizes = np.abs(self.B)
+        sums = sizes.sum(axis=0)
+        for i in range(1, min(sizes.shape)):
+            sums[i:] += sizes[i, : sizes.shape[1] - i]
+        return float(sums.max(initial=0.0))
+
+
+def _reflect(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return V, T and R with A = (I - V T V') R, where R has zeros below its first k rows."""
+    panel, T, _ = linalg.lapack.dgeqrt(k, A)
+    V = np.asfortranarray(np.tril(panel[:, :k], -1))
+    np.fill_diagonal(V, 1.0)
+    return V, T, np.triu(panel[:k])
+
+
+def _rotate(A: np.ndarray, V: np.ndarray, T: np.ndarray) -> None:
+    """Overwrite the lower triangle of A with that of Q'A Q, Q = I - V T V'."""
+    VT = V @ T
+    Y = linalg.blas.dsymm(1.0, A, VT, lower=1)
+    W = Y - V @ (VT.T @ Y) / 2
+    linalg.blas.dsyr2k(-1.0, V, W, beta=1.0, c=A, lower=1, overwrite_c=1)
+
+
+def _shrink(A: np.ndarray, memory: np.ndarray, width: int) -> np.ndarray:
+    """Return A without its first rows and columns, moved to the front of the memory of A.
+
+    BLAS, as called by SciPy, needs a matrix whose columns are contiguous without gaps.
+    """
+    m = len(A) - width
+    smaller = memory[: m * m].reshape((m, m), order="F")
+    for start in range(0, m, width):  # few enough columns that source and target do not overlap
+        stop = min(start + width, m)
+        smaller[start:, start:stop] = A[width + start :, width + start : width + stop]
+    return smaller

@@ -1,0 +1,506 @@
+"""Least squares by block conjugate gradients on the normal equations, in passes over the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from labelfold.numerics._block_cg import (
+    ORTHONORMAL,
+    BlockCG,
+    Operator,
+    Scaling,
+    Sketch,
+    column_norms,
+    expected_iterations,
+    nystrom_sketch,
+    preconditioned_cg,
+    psd_inverse,
+    small,
+    thin_qr,
+)
+from labelfold.numerics._gram import EPS
+from labelfold.numerics._problems import LeastSquares, LeastSquaresProblem
+from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
+from labelfold.utils import warn_user
+
+if TYPE_CHECKING:
+    from labelfold.numerics._least_squares import RowTargets
+# Smallest relative residual that one run in float32 can reach; and the reduction that a run must achieve, in float32
+# (True) or float64 (False), for another run to follow.
+_SINGLE_GAIN = 1e-5
+_LEAST_GAIN = {True: 0.1, False: 0.5}
+# Least ratio of the residual of the recurrence to the true one that is not taken for stagnation.
+_LEAST_SHARE = 0.1
+# Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
+_EACH = {False: 30, True: 100}
+# Least ridge for which columns are scaled, relative to their mean squared norm.
+_LEAST_RIDGE = 1e-3
+
+
+class Iterate(NamedTuple):
+    """State of the iterations: a solution of the system of one side, and its residual."""
+
+    side: ColumnSide
+    X: np.ndarray
+    product: np.ndarray
+    rest: np.ndarray
+    residual: float
+
+
+class KrylovProblem(LeastSquaresProblem):
+    """The problem in terms of products with X_c only, if it is too large to factorise, or faster this way.
+
+    For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
+    the residual of the previous one, computed in float64. The solution is as accurate as with iterations in float64,
+    which take 1.2 to 1.35 times as long (6,000 documents of 47,236 words, ridges 1 and 10).
+
+    BLAS uses one thread: there is little work between passes, and its threads would keep a core busy while they wait,
+    which a pass then lacks (2.1 s in place of 0.85 on two cores: 20,000 documents, 50 labels).
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        T: RowTargets,
+        mask: np.ndarray | None,
+        weight: int,
+        tol: float,
+        max_iter: int,
+        random_state: Any,
+        callback: Callable[[int, float], None] | None,
+    ) -> None:
+        counted = rows if mask is None else Weighted(rows, mask)
+        self.mean = counted.mean() * (rows.shape[0] / weight)
+        self.X = centered(rows, self.mean, mask)
+        self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
+        self.max_iter, self.callback = max_iter, callback
+        T, self.mix = T.basis(target_basis)
+        rng = check_random_state(random_state)
+        self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
+        self.prepared: dict[float, BlockCG] = {}
+        self.may_be_single = rows.dtype == np.float64 and rows.is_sparse and _safe(rows.squared_norm())
+
+    def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
+        """Iterate for all ridges at once; stop for a ridge if more than ``patience`` iterations are expected."""
+        ridges = sorted({ridge for ridge in ridges if ridge > 0})
+        if len(ridges) < 2:
+            return
+        side = self._side(ridges[0])
+        if patience is None:
+            # Together they may take as many iterations as all of them separately with a sketch.
+            patience = _EACH[self.X.resident] * len(ridges)
+        with single_blas():
+            answers = shifted_cg(
+                side.product,
+                side.B,
+                ridges,
+                tol=self._asked(side),
+                max_iter=self.max_iter,
+                patience=patience,
+                callback=self.callback,
+            )
+        self.prepared = dict(zip(ridges, answers, strict=True))
+
+    def was_slow(self, ridge: float) -> bool:
+        """Return whether the preparation gave up this ridge."""
+        return ridge in self.prepared and not self.prepared[ridge].converged
+
+    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+        """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
+        # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
+        patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
+        patience *= 1 + self.may_be_single
+        with single_blas():
+            found = self._iterate(ridge, start, patience, may_sketch=True)
+        assert found is not None
+        if found.residual > self.tol:
+            warn_user(
+                f"least squares stopped after {found.n_iter} iterations with a relative residual of "
+                f"{found.residual:.1e}, short of tol={self.tol:.1e}; raise max_iter, tol or ridge",
+                ConvergenceWarning,
+            )
+        return found
+
+    def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
+        """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
+        with single_blas():
+            return self._iterate(ridge, start, patience, may_sketch=False)
+
+    def _iterate(
+        self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
+    ) -> LeastSquares | None:
+        here, n_iter = self._start(ridge, start)
+        sketch = here.side.sketch if may_sketch and not patience else None
+        # Without a ridge the solution of least norm is needed, and rounding in float32 would add to its norm.
+        single = self.may_be_single and _safe(ridge) and sketch is None
+        # The recurrence has round-off of its own, and on the row side another norm, which is larger for most data. So
+        # it gets a smaller tolerance, and is restarted if that was not enough.
+        tol = self._asked(here.side)
+        while here.residual > self.tol:
+            side = here.side
+            answer = preconditioned_cg(
+                side.rough_product if single else side.product,
+                side.B,
+                ridge,
+                side.scaling(ridge) if sketch is None else sketch,
+                rest=here.rest.astype(np.float32) if single else here.rest,
+                tol=tol,
+                max_iter=self.max_iter - n_iter,
+                callback=self._counting_from(n_iter),
+                patience=patience if sketch is None else np.inf,
+                gain=_SINGLE_GAIN if single else 0.0,
+            )
+            n_iter += answer.n_iter
+            slow = not answer.converged and n_iter < self.max_iter
+            if slow and not may_sketch:
+                return None
+            before, here = here, self._at(side, here.X + answer.X, ridge)
+            worth_another = here.residual < _LEAST_GAIN[single] * before.residual
+            if not here.residual < before.residual:
+                here = before
+            if here.residual <= self.tol or n_iter >= self.max_iter:
+                break
+            if answer.residual <= tol:
+                tol *= self.tol / (2 * here.residual)
+                worth_another |= not answer.n_iter
+            else:
+                # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
+                tol = min(tol, max(_LEAST_SHARE, answer.residual / here.residual) * self.tol)
+            if slow and sketch is None:
+                sketch, single = side.sketch, False
+            elif worth_another:
+                continue
+            elif single:
+                single = False
+            elif side is self.rows:
+                # The part of T outside the range of X X' is divided by the ridge, and a tiny ridge leaves few digits
+                # for the rest. The column side has no such part.
+                here, sketch = self._at(self.columns, side.coefficients(here.X), ridge), None
+                tol = self._asked(self.columns)
+            else:
+                break
+        return self._solution(here, n_iter)
+
+    def _asked(self, side: ColumnSide) -> float:
+        return self.tol / (1 if side is self.rows else 2)
+
+    def _side(self, ridge: float) -> ColumnSide:
+        n, d = self.X.shape
+        if not (ridge > 0 and self.X.in_memory and n < d):
+            return self.columns
+        # Vectors up to twice as long pay off, since columns can be scaled and rows cannot.
+        return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
+
+    def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
+        """Return the starting point, and the number of iterations that it took."""
+        side = self._side(ridge)
+        if ridge in self.prepared:
+            answer = self.prepared[ridge]
+            return self._at(side, answer.X, ridge), answer.n_iter
+        if start is not None and start.state is not None and start.state.side is side:
+            return self._at(side, start.state.X, ridge), 0
+        zero = np.zeros_like(side.B)
+        return Iterate(side, zero, zero, side.B, 1.0 if side.B.any() else 0.0), 0
+
+    def _at(self, side: ColumnSide, X: np.ndarray, ridge: float) -> Iterate:
+        product = side.product(X)
+        rest = side.B - product - ridge * X
+        rests, norms = side.normal_norms(rest @ self.mix, self.may_be_single), self._right_norms
+        ratios = np.divide(rests, norms, out=np.zeros_like(rests), where=norms > 0)
+        return Iterate(side, X, product, rest, float(ratios.max(initial=0.0)))
+
+    @cached_property
+    def _right_norms(self) -> np.ndarray:
+        """The norm of X'T for each target, to which its residual is compared."""
+        side = self._side(1.0)
+        sizes, norms = column_norms(self.mix), side.normal_norms(side.B @ self.mix, self.may_be_single)
+        # The right-hand side of a target that is unrelated to X is only round-off.
+        share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
+        return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
+
+    def _solution(self, here: Iterate, n_iter: int) -> LeastSquares:
+        D = here.side.explained(here.X, here.product)
+        D = self.mix.T @ (D + D.T) @ self.mix / 2
+        W = here.side.coefficients(here.X @ self.mix)
+        return LeastSquares(W, D, self.mean, here.residual, n_iter, "krylov", here)
+
+    def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
+        callback = self.callback
+        return None if callback is None else lambda n_iter, residual: callback(done + n_iter, residual)
+
+
+def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an orthonormal basis of the targets (n, r), and the (r, q) matrix that maps it to T.
+
+    Each dependent target (centred one-hot columns sum to 0) would cost a column in every iteration.
+    """
+    sizes = column_norms(T)
+    Q, R = thin_qr(T / np.where(sizes > 0, sizes, 1.0))
+    U, s, Vt = np.linalg.svd(R)
+    keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
+    return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
+
+
+def _safe(square: float) -> bool:
+    """Return whether this number, and numbers derived from it, neither vanish nor overflow in float32."""
+    return 1e-25 < square < 1e25
+
+
+class ColumnSide:
+    """(X'X + g I) W = X'T. An iteration is one pass over X."""
+
+    def __init__(self, X: Rows, targets: RowTargets, rng: Any) -> None:
+        self.X, self.targets, self.rng = X, targets, rng
+
+    @cached_property
+    def B(self) -> np.ndarray:
+        """The right-hand sides."""
+        return self.targets.sums(self.X, _product)[0]
+
+    def product(self, P: np.ndarray) -> np.ndarray:
+        """Return A P, A = X'X."""
+        return self.X.sum(_normal, shared=(P,))
+
+    def rough_product(self, P: np.ndarray) -> np.ndarray:
+        """Return A P in float32."""
+        return self.X.sum(_rough_normal, shared=(P,)).astype(np.float32)
+
+    def normal(self, R: np.ndarray) -> np.ndarray:
+        """Return the residual of the normal equations, given the residual R of this side."""
+        return R
+
+    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
+        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
+        return column_norms(self.normal(R))
+
+    def explained(self, W: np.ndarray, product: np.ndarray) -> np.ndarray:
+        """Return T'X W from a solution and its product."""
+        return self.B.T @ W
+
+    def coefficients(self, W: np.ndarray) -> np.ndarray:
+        """Return W from a solution."""
+        return W
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """The preconditioner."""
+        return nystrom_sketch(self.product, len(self.B), self.rank, self.rng)
+
+    def scaling(self, ridge: float) -> Scaling | None:
+        """Return the diagonal preconditioner, which costs nothing.
+
+        None for a very small ridge: plain iterations stay in the range of X', and components outside it would be
+        divided by the ridge alone.
+        """
+        return Scaling(self._diagonal) if ridge > _LEAST_RIDGE * self._diagonal.mean() else None
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        return self.X.sum(_squares)
+
+    @property
+    def rank(self) -> int:
+        """Number of columns of the sketch: 64 more than targets, as the iterations cover as many directions."""
+        return min(self.targets.n_targets + 64, *self.X.shape)
+
+
+class RowSide(ColumnSide):
+    """(X X' + g I) A = T, W = X'A, with shorter vectors if there are far fewer rows than columns.
+
+    An iteration takes two passes. For g = 0 there is no solution if equal rows have different targets. So this side
+    is used only for rows in memory and a positive ridge.
+    """
+
+    @property
+    def B(self) -> np.ndarray:
+        """The right-hand sides."""
+        return self.targets.dense
+
+    def product(self, P: np.ndarray) -> np.ndarray:
+        """Return A P, A = X X'."""
+        return self.X.get(self.X @ self.X.t(P)) if self._block is None else self._block.outer(P)
+
+    def rough_product(self, P: np.ndarray) -> np.ndarray:
+        """Return A P in float32."""
+        return self._rough_block.outer(P)
+
+    def normal(self, R: np.ndarray) -> np.ndarray:
+        """Return the residual of the normal equations, X'R, possibly without columns of zeros."""
+        return self.X.t(R) if self._block is None else total(self._block.t(R))
+
+    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
+        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
+        # A norm needs few digits. Columns of R are scaled first, since their squares may be tiny.
+        sizes = np.abs(R).max(axis=0, initial=0.0)
+        if not rough or not 0 < sizes.max(initial=0.0) < np.inf:
+            return super().normal_norms(R, rough)
+        scale = np.where(sizes > 0, sizes, 1.0)
+        return scale * column_norms(total(self._rough_block.t((R / scale).astype(np.float32)), None))
+
+    def scaling(self, ridge: float) -> None:
+        """Return None: in most data rows have similar norms."""
+
+    def explained(self, A: np.ndarray, product: np.ndarray) -> np.ndarray:
+        """Return T'X W from a solution and its product."""
+        return self.targets.dense.T @ product
+
+    def coefficients(self, A: np.ndarray) -> np.ndarray:
+        """Return W = X'A."""
+        if self._block is None:
+            return self.X.t(A)
+        W = np.zeros((self.X.shape[1], A.shape[1]))
+        W[self.X.whole().occupied()] = total(self._block.t(A))
+        return W
+
+    @cached_property
+    def _block(self) -> Block | None:
+        """All rows as one block, if that takes no memory: sparse rows are centred implicitly."""
+        return self.X.whole().narrow() if self.X.is_sparse else None
+
+    @cached_property
+    def _rough_block(self) -> Block:
+        assert self._block is not None
+        return self._block.single()
+
+
+def _product(X: Block, T: Any) -> tuple[Any]:
+    return (X.t(T),)
+
+
+def _normal(X: Block, P: Any) -> Any:
+    return X.normal(P)
+
+
+def _squares(X: Block) -> Any:
+    return X.colsq()
+
+
+def _rough_normal(X: Block, P: Any) -> Any:
+    return _normal(X.single(), P)
+
+
+class _Shift:
+    """The part of the recurrence of one ridge: its own directions and steps in the common space.
+
+    For the block tridiagonal matrix T of the space (see `shifted_cg`), ``inverse`` is the inverse of the last pivot
+    of T + shift I, and ``rest`` has the coordinates of the residual.
+    """
+
+    def __init__(self, shift: float, Q: np.ndarray, C: np.ndarray, norms: np.ndarray) -> None:
+        self.shift, self.norms = shift, norms
+        self.P, self.X, self.rest = Q, np.zeros_like(Q, shape=(len(Q), C.shape[1])), C
+        self.inverse = np.zeros((len(C), len(C)))
+        self.residuals = [self._relative()]
+
+    def advance(self, diagonal: np.ndarray, below: np.ndarray) -> None:
+        """Take the step for one more block row of T, which has ``below`` to the left of its diagonal block."""
+        pivot = diagonal - below @ self.inverse @ below.T
+        pivot[np.diag_indices_from(pivot)] += self.shift
+        self.inverse = psd_inverse(pivot)
+        self.X += self.P @ (self.inverse @ self.rest)
+
+    def turn(self, Q: np.ndarray, below: np.ndarray) -> None:
+        """Continue with the next block Q of the space."""
+        self.rest = below @ (self.inverse @ self.rest)
+        self.P = self.P @ (below @ self.inverse).T
+        self.P += Q
+        self.residuals.append(self._relative())
+
+    def _relative(self) -> float:
+        return float((column_norms(self.rest) / self.norms).max(initial=0.0))
+
+    def answer(self, tol: float) -> BlockCG:
+        """Return the result."""
+        return BlockCG(self.X, self.residuals[-1], len(self.residuals) - 1, self.residuals[-1] <= tol)
+
+
+def shifted_cg(
+    operator: Operator,
+    B: np.ndarray,
+    ridges: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+    norms: np.ndarray | None = None,
+    patience: float = math.inf,
+    callback: Callable[[int, float], None] | None = None,
+) -> list[BlockCG]:
+    r"""Solve (A + g I) X = B for several ridges g > 0 and all right-hand sides at once.
+
+    A Krylov space does not change if a multiple of I is added to A. The iteration for the smallest ridge (`block_cg`:
+    blocks Q_k, directions P_k, triangular Z_k) reduces A to a block tridiagonal matrix T,
+
+    .. math:: A Q_k = -Q_{k-1} G_{k-1} Z_k' + Q_k (G_k + Z_k G_{k-1} Z_k') - Q_{k+1} Z_{k+1} G_k,
+              \quad G_k = P_k' (A + g I) P_k,
+
+    whose block LDL' factorisation, with any shift on the diagonal, is the iteration for another ridge. So an
+    iteration costs one product with A, and two products with small matrices for each ridge that has not converged.
+
+    Parameters
+    ----------
+    operator : callable
+        Returns A @ P for a (d, q) block P.
+    B : ndarray of shape (d, q)
+        The right-hand sides.
+    ridges : sequence of float
+        The ridges.
+    tol, max_iter, norms, callback
+        As in `block_cg`; the callback gets the largest residual of the ridges that still iterate.
+    patience : float
+        A ridge is given up when its recent rate of convergence predicts more than this many further iterations.
+
+    Returns
+    -------
+    list of BlockCG
+        One for each ridge, in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.diag([1.0, 2.0, 4.0])
+    >>> answers = shifted_cg(lambda P: A @ P, np.ones((3, 1)), [1.0, 4.0], tol=1e-12, max_iter=5)
+    >>> [answer.X.ravel().round(6).tolist() for answer in answers]
+    [[0.5, 0.333333, 0.2], [0.2, 0.166667, 0.125]]
+    """
+    norms = column_norms(B) if norms is None else norms
+    norms = np.where(norms > 0, norms, 1.0)
+    least = min(ridges)
+    Q, C = thin_qr(B, ORTHONORMAL)
+    P = Q
+    shifts = [_Shift(ridge - least, Q, C, norms) for ridge in ridges]
+    below = np.zeros((len(C), len(C)))
+    carried = np.zeros_like(below)  # the contribution of the last block to the diagonal one
+    for n_iter in range(1, max_iter + 1):
+        busy = [
+            shift
+            for shift in shifts
+            if len(shift.residuals) == n_iter
+            and shift.residuals[-1] > tol
+            and expected_iterations(shift.residuals, tol) <= patience
+        ]
+        if not busy:
+            break
+        AP = operator(P) + least * P
+        G = P.T @ AP
+        if not np.isfinite(G).all():
+            break
+        G = (G + G.T) / 2
+        for shift in busy:
+            shift.advance(G + carried, below)
+        AP = AP @ psd_inverse(G)
+        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), ORTHONORMAL)
+        below, carried = Z @ G, Z @ G @ Z.T
+        P = P @ Z.T
+        P += Q
+        for shift in busy:
+            shift.turn(Q, below)
+        if callback is not None:
+            callback(n_iter, max(shift.residuals[-1] for shift in busy))
+    return [shift.answer(tol) for shift in shifts]

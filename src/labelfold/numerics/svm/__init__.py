@@ -1,1 +1,0 @@
-"""Support vector machines with warm start: linear, on a kernel matrix, and hinge losses row by row."""

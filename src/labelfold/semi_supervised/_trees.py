@@ -1,0 +1,265 @@
+"""Extra trees on the labelled rows: one more score beside those of the views.
+
+A tree splits on one column at a time, so trees find patterns that views of all columns miss: a few relevant columns
+among many, and thresholds. Regression trees on coded labels, split by squared error, are the same as classification
+trees split by the Gini index. Each tree is grown without one part of the labelled rows, so that trees also give
+out-of-sample predictions of that part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import config_context
+from sklearn.tree import ExtraTreeRegressor
+
+from labelfold.model_selection import Groups, deal_groups
+from labelfold.rows import dense, n_threads, run_jobs
+
+# Number of parts of the labelled rows, and number of trees grown without each part; fewer in `refit`.
+_PARTS = 10
+N_TREES, FEWER_TREES = 16, 5
+# Largest number of columns for trees, which need dense columns.
+_MOST_COLUMNS = 5000
+# Most leaves of a tree, and most numbers in the nodes of all trees together.
+_LEAVES, _NUMBERS = 2000, 4_000_000
+# Largest share of trees in the blend, and the rate at which it falls as their error grows.
+_SHARE, _POWER = 0.5, 1 / 60
+# Number of entries of a block of rows.
+_SLAB = 2**22
+# Larger numbers are clipped to this value, to stay in the range of single precision.
+_FAR = 1e30
+
+
+class Grown(NamedTuple):
+    """Trees, and their out-of-sample predictions of the labelled rows.
+
+    Attributes
+    ----------
+    trees : TreeNodes
+        The score of any row.
+    left_out : ndarray of shape (l, c)
+        The score of each labelled row by the trees that were grown without it.
+    """
+
+    trees: TreeNodes
+    left_out: np.ndarray
+
+
+def grow(
+    X: Any,
+    Y: np.ndarray,
+    scale: np.ndarray | float,
+    numbers: bool,
+    per_part: int,
+    seed: int,
+    groups: Groups | None = None,
+) -> Grown | str:
+    """Return trees of the labelled rows, or why there are none.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (l, d)
+        The labelled rows.
+    Y : ndarray of shape (l, c)
+        Targets of the score.
+    scale : ndarray of shape (c,) or float
+        Errors are divided by this before their squares are summed over the columns.
+    numbers : bool
+        Whether Y holds numbers. A split then considers all columns, otherwise the square root of their number.
+    per_part : int
+        Number of trees for each part of the rows.
+    seed : int
+    groups : Groups, optional
+        Rows that are in the same part.
+    """
+    n, c = Y.shape
+    groups = Groups.single(n) if groups is None else groups
+    parts = min(_PARTS, len(groups))
+    per_part = min(per_part, _NUMBERS // (2 * parts * min(n, _LEAVES) * c))
+    if X.shape[1] > _MOST_COLUMNS:
+        return f"trees are grown on {_MOST_COLUMNS:,} columns at most"
+    if per_part < 2:
+        return f"trees of {n:,} labelled rows and {c:,} columns of y would take too much room"
+    X = dense(X)
+    middle = X.mean(axis=0)
+    size = np.abs(X - middle).max(axis=0)
+    if not size.any():
+        return "the labelled rows do not differ"
+    if parts < 2:
+        return "the labelled rows are one group"
+    size = np.where(size > 0, size, 1.0)
+    order = _in_turn(X, Y, numbers, seed)
+    part = np.arange(n) % parts
+    if not groups.are_single:
+        part = _parts_of_groups(Y, numbers, groups, parts, order)[order]
+        parts = part.max() + 1
+    # Many splits are equally good. Rounding removes round-off, which would otherwise choose among them.
+    places, Y = single(X, middle, size)[order], (Y / scale)[order].round(9)
+    settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
+
+    def grow_without(some: np.ndarray, stop: Event) -> list[list[Any]]:
+        """Return the trees that are grown without each of some parts."""
+        grown: list[list[Any]] = []
+        for i in some:
+            if stop.is_set():
+                break
+            seen = part != i
+            seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
+            trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
+            with config_context(skip_parameter_validation=True):  # slower than growing a tree
+                grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
+        return grown
+
+    jobs = np.array_split(np.arange(parts), min(parts, n_threads()))
+    grown = [trees for some in run_jobs(grow_without, jobs) for trees in some]
+    left_out = np.empty_like(Y)
+    for i, trees in enumerate(grown):
+        here = part == i
+        said = np.mean([tree.predict(places[here]) for tree in trees], axis=0)
+        left_out[order[here]] = said.reshape(-1, c) * scale
+    every = [tree for trees in grown for tree in trees]
+    values = np.concatenate([tree.value for tree in every]).reshape(-1, c) * scale
+    return Grown(TreeNodes(every, values, middle, size), left_out)
+
+
+def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:
+    """Return an order of the rows that spreads each class, or similar numbers, evenly over the parts.
+
+    It depends neither on the order of the rows nor on that of the classes.
+    """
+    order = np.lexsort(np.hstack([Y, X]).T)
+    if numbers:
+        return order[np.lexsort(Y[order].T)]
+    _, first, kind = np.unique(Y[order], axis=0, return_index=True, return_inverse=True)
+    drawn = np.random.default_rng(seed).random(len(Y))
+    return order[np.lexsort((drawn, first[kind.ravel()]))]
+
+
+def _parts_of_groups(
+    Y: np.ndarray, numbers: bool, groups: Groups, parts: int, order: np.ndarray
+) -> np.ndarray:
+    """Return the part of each row if whole groups are dealt to parts, in the order of their first rows."""
+    kinds = np.unique(Y, axis=0, return_inverse=True)[1].ravel()
+    if numbers:
+        kinds = np.argsort(np.argsort(Y[:, 0], kind="stable")) * parts // len(Y)
+    first = np.unique(groups.codes[order], return_index=True)[1]
+    dealt = deal_groups(
+        np.eye(kinds.max() + 1)[kinds], groups, np.full(parts, 1 / parts), np.argsort(first), strict=False
+    )
+    return np.unique(dealt, return_inverse=True)[1].ravel()
+
+
+def share_of_trees(
+    views: np.ndarray, trees: np.ndarray, groups: Groups | None = None
+) -> tuple[float, np.ndarray]:
+    """Return the share of the trees in the blend, and the shares that it would have without each row's group.
+
+    It is a half if the error of the trees is at most that of the views, otherwise (e_trees / e_views)^(-l / 60) / 2.
+
+    Parameters
+    ----------
+    views, trees : ndarray of shape (l,)
+        Squared leave-one-out errors of the labelled rows.
+    groups : Groups, optional
+        Rows that were left out together. l is the number of groups.
+    """
+    groups = Groups.single(len(views)) if groups is None else groups
+    n, least = len(groups), np.finfo(np.float64).tiny
+
+    def share(views: Any, trees: Any, n: int) -> Any:
+        behind = np.log(np.maximum(trees, least)) - np.log(np.maximum(views, least))
+        return _SHARE * np.exp(-_POWER * n * np.maximum(behind, 0.0))
+
+    each = share(groups.without(views), groups.without(trees), n - 1)
+    return float(share(views.sum(), trees.sum(), n)), each
+
+
+class TreeNodes:
+    """The mean over trees of the value of the leaf that a row reaches.
+
+    scikit-learn's own trees are compiled objects, which would trust numbers read from a file. Arrays are safe to
+    load, and hundreds of trees are one object. The compiled trees are used while they exist; a model from a file has
+    only the arrays. Both lead a row to the same leaves.
+
+    Parameters
+    ----------
+    trees : sequence of sklearn.tree._tree.Tree
+        The ``tree_`` of fitted trees.
+    values : ndarray of shape (nodes, c)
+        The value of each node; the nodes of one tree follow those of the previous one.
+    middle, size : ndarray of shape (d,), optional
+        The trees were grown on columns from which ``middle`` was subtracted, divided by ``size``.
+
+    Attributes
+    ----------
+    roots : ndarray of shape (trees,)
+        The first node of each tree.
+    columns : ndarray of shape (m,)
+        The columns that some tree splits on.
+    column, threshold : ndarray of shape (nodes,)
+        A row goes left if its value in this one of `columns` is at most the threshold.
+    left, right : ndarray of shape (nodes,)
+        Index of the next node; a leaf leads to itself.
+    depth : int
+        Length of the longest path from a root to a leaf.
+    """
+
+    def __init__(
+        self, trees: Sequence[Any], values: np.ndarray, middle: Any = None, size: Any = None
+    ) -> None:
+        counts = [tree.node_count for tree in trees]
+        self.roots, self.depth = np.cumsum([0, *counts[:-1]]), max(tree.max_depth for tree in trees)
+        start, itself = np.repeat(self.roots, counts), np.arange(sum(counts))
+        left, right = (
+            np.concatenate([getattr(tree, f"children_{side}") for tree in trees])
+            for side in ("left", "right")
+        )
+        leaf = left < 0
+        self.left, self.right = np.where(leaf, itself, left + start), np.where(leaf, itself, right + start)
+        self.threshold = np.where(leaf, np.inf, np.concatenate([tree.threshold for tree in trees]))
+        split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
+        self.columns, self.column = np.unique(split, return_inverse=True)
+        self.values, self.middle, self.size = values, middle, size
+        self._compiled = list(trees)
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the mean value (n, c) of the leaves that rows X (n, d), an array or CSR matrix, reach."""
+        columns = slice(None) if self._compiled else self.columns
+        X = X[:, columns]
+        middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
+        slab = max(1, _SLAB // X.shape[1])
+        slabs = (X[at : at + slab] for at in range(0, X.shape[0], slab))
+        parts = [self._mean(single(dense(rows), middle, size)) for rows in slabs]
+        return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
+
+    def _mean(self, X: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(X), self.values.shape[1]))
+        for i, root in enumerate(self.roots):
+            leaves = root + self._compiled[i].apply(X) if self._compiled else self._leaves(X, root)
+            total += self.values[leaves]
+        return total / len(self.roots)
+
+    def _leaves(self, X: np.ndarray, root: int) -> np.ndarray:
+        """Return the leaf of one tree that each row reaches."""
+        found, walking = np.full(len(X), root), np.arange(len(X))
+        for _ in range(self.depth):
+            node = found[walking]
+            goes_left = X[walking, self.column[node]] <= self.threshold[node]
+            found[walking] = np.where(goes_left, self.left[node], self.right[node])
+            walking = walking[found[walking] != node]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the arrays."""
+        return {**self.__dict__, "_compiled": []}
+
+
+def single(X: np.ndarray, middle: np.ndarray | None = None, size: np.ndarray | None = None) -> np.ndarray:
+    """Return rows in single precision for scikit-learn's trees, with a middle subtracted, and divided by a size."""
+    if middle is not None:
+        X = np.clip((X - middle) / size, -_FAR, _FAR)
+    return np.ascontiguousarray(X, dtype=np.float32)

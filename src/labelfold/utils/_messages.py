@@ -1,0 +1,76 @@
+"""A progress bar of iterations, and the warning if they ended early."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Self
+
+import joblib
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+from tqdm.auto import tqdm
+
+# scikit-learn also calls estimators: in its parameter checks of fit, and in pipelines and searches (joblib).
+_NOT_THE_USER = tuple(
+    f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__, joblib.__file__)
+)
+
+
+class Progress:
+    """A progress bar that also shows a value, such as the relative decrease; silent unless ``verbose``.
+
+    Examples
+    --------
+    >>> with Progress("LDA", total=2, verbose=0) as progress:
+    ...     progress(1, 0.5)
+    ...     progress(2, 0.1)
+    """
+
+    def __init__(self, title: str, total: int, verbose: int) -> None:
+        self._bar: Any = tqdm(total=total, desc=title, disable=not verbose, unit="it")
+
+    def __call__(self, iteration: int, value: float) -> None:
+        """Show that ``iteration`` is done, and the value that it reached."""
+        self._bar.update(iteration - self._bar.n)
+        self._bar.set_postfix_str(f"{value:.2e}", refresh=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+
+def warn_of_early_end(found: Any, estimator: str, tol: float) -> None:
+    """Warn if iterations were interrupted or did not converge to ``tol``.
+
+    ``found`` has ``objective``, ``interrupted`` and ``converged``.
+    """
+    steps = len(found.objective)
+    if found.interrupted:
+        message = f"{estimator} was interrupted; what its first {steps} iterations reached is kept"
+    elif not found.converged:
+        message = (
+            f"{estimator} stopped after {steps} iterations, short of tol={tol:.1e}; raise max_iter or tol"
+        )
+    else:
+        return
+    warn_user(message, ConvergenceWarning)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the nearest line that is not in labelfold, scikit-learn or joblib.
+
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     warn_user("k is large")
+    >>> [str(one.message) for one in seen]
+    ['k is large']
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USER):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
