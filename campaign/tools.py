@@ -17,7 +17,7 @@ import labelfold
 from labelfold import model_selection
 from labelfold.features import Anchors, anchor_graph, joined as joined_anchors, kernel_map, nearest_anchors
 from labelfold.features._kernel_map import KernelMap
-from labelfold.labels import score_mask
+from labelfold.labels._labels import score_mask
 from labelfold.rows import as_rows
 
 

@@ -170,7 +170,9 @@ def test_a_door_names_what_other_rooms_use():
         (room_of(place.partition(":")[0], ""), place.partition(":")[2])
         for place in labelfold._PUBLIC.values()
     }
-    public = {("model_selection", what) for what in import_module("labelfold.model_selection").__all__}
+    public = {("rows", "read_rows")} | {
+        ("model_selection", what) for what in import_module("labelfold.model_selection").__all__
+    }
     idle = []
     for found in sorted(ROOMS - {"saved", "__main__"}):
         door = import_module("labelfold." + found.replace("/", "."))

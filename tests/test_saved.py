@@ -68,7 +68,7 @@ def data():
 
 MOVED = {
     "labelfold.app.registry._partly_labelled": "labelfold.app.registry._gaps",
-    "labelfold.app.registry._tuned": "labelfold.app._penalties",
+    "labelfold.app.registry._tuned": "labelfold.app.registry._penalties",
     "labelfold.discriminant._hsl": "labelfold.discriminant._hypergraphs",
     "labelfold.discriminant._lda": "labelfold.discriminant._classes",
     "labelfold.discriminant._second_stage": "labelfold._batches",
@@ -105,9 +105,12 @@ def test_a_model_outlives_the_modules_it_was_saved_from(tmp_path, data):
     file_of = {name: tmp_path / (name.replace(".", "/") + ".py") for name in [*MOVED, *MOVED.values()]}
     for old, new in MOVED.items():
         file_of[old].rename(file_of[new])
-    for file in house.rglob("*.py"):
+    for file in [*house.rglob("*.py"), *house.rglob("*.pyi")]:
         text = file.read_text()
         for old, new in MOVED.items():
+            room, _, module = old.rpartition(".")
+            if file == tmp_path.joinpath(*room.split("."), "__init__.pyi"):
+                text = text.replace(f"from .{module} import", f"from .{new.rpartition('.')[2]} import")
             text = re.sub(rf"\b{re.escape(old)}\b", new, text)
         file.write_text(text)
     done = subprocess.run(

@@ -266,15 +266,15 @@ def test_compare_saves_what_the_user_came_for(wine, capsys):
 
 
 def test_the_time_limit_is_for_everything(wine, capsys, monkeypatch):
-    import labelfold.app.compare
+    import labelfold.app.report
 
-    whole, asked = labelfold.app.compare.compare, {}
+    whole, asked = labelfold.app.report.compare, {}
 
     def shorter(X, y, **settings):
         asked.update(settings)
         return whole(X, y, **(settings | {"repeats": 1}))
 
-    monkeypatch.setattr(labelfold.app.compare, "compare", shorter)
+    monkeypatch.setattr(labelfold.app.report, "compare", shorter)
     run(capsys, "compare wine.csv -t kind --id name -m lda --time-limit 200 -o r")
     assert 100 < asked["time_limit"] < 0.75 * 200  # less what reading took
 
@@ -378,9 +378,9 @@ def test_fit_with_one_label_a_class(wine, capsys):
 
 
 def test_demo(tmp_path, capsys, monkeypatch):
-    import labelfold.app.compare
+    import labelfold.app.report
 
-    whole = labelfold.app.compare.compare
+    whole = labelfold.app.report.compare
     asked = {}
 
     def shorter(X, y, **settings):
@@ -388,7 +388,7 @@ def test_demo(tmp_path, capsys, monkeypatch):
         less = {"methods": ["lda"], "budgets": [20], "components": 9, "repeats": 1}
         return whole(X, y, **(settings | less))
 
-    monkeypatch.setattr(labelfold.app.compare, "compare", shorter)
+    monkeypatch.setattr(labelfold.app.report, "compare", shorter)
     out, _ = run(capsys, ["demo", "--output", str(tmp_path / "a" / "b")])
     assert asked["shape"] == (1797, 64)
     assert asked["known"] == 100

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold.factorization import (
     _coupled_classifiers as coupled,
+    _offset_factorization as offset_solver,
     _offset_model as offsets,
-    _offset_solver as offset_solver,
 )
 from labelfold.rows import as_rows
 

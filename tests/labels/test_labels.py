@@ -18,7 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labelfold import LDA
-from labelfold.labels import Labels, read_labels, score_mask, score_targets
+from labelfold.labels import Labels, read_labels, score_targets
+from labelfold.labels._labels import score_mask
 from labelfold.model_selection import SemiSupervisedKFold
 
 ALL = ("binary", "multiclass", "multilabel", "regression")

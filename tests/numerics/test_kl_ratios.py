@@ -174,7 +174,7 @@ def test_the_compiled_loop_over_dense_rows_equals_the_plain_one():
     R, loss = ratios._ratios(np, X, H, V, with_loss=True)
     P = np.maximum(H @ V.T, ratios.lowest(np, X))
     np.testing.assert_allclose(R, X / P, rtol=1e-14)
-    np.testing.assert_allclose(loss, ratios.divergence(np, X, P, X / P), rtol=1e-12)
+    np.testing.assert_allclose(loss, ratios.block_divergence(np, X, P, X / P), rtol=1e-12)
 
 
 def test_the_basis_steps_and_looks_ahead():

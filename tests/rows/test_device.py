@@ -275,13 +275,13 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     import array_api_compat.torch as xp
-    from labelfold.factorization.kl import (
-        _factors as factors,
-        _place as place,
-        _ratios as ratios,
-        _triton_loops as loops,
-    )
 
+    from labelfold.factorization import (
+        _divergence as factors,
+        _divergence as ratios,
+        _divergence_rows as place,
+        _triton_divergence as loops,
+    )
     from labelfold.factorization._nmf import multiplied_places
     from labelfold.factorization._row_solvers import hals, nonnegative_rows
     from labelfold.factorization._ssnmf import _place as ssnmf_place

@@ -19,8 +19,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from labelfold import KLNMF, LDA, Recipe
-from labelfold.rows import as_rows, read_rows
+from labelfold.rows import as_rows
 from labelfold.rows.adapters import _columnar, _files, _files as _svmlight, _stream
+from labelfold.rows.adapters._files import read_rows
 from labelfold.rows.adapters._stream import Cache
 
 pa = pytest.importorskip("pyarrow")

@@ -53,6 +53,9 @@ from .adapters._device_blocks import (
     to_device as to_device,
     to_host as to_host,
 )
+from .adapters._files import (
+    read_rows as read_rows,
+)
 from .adapters._local import (
     all_finite as all_finite,
     dense_block_rows as dense_block_rows,

@@ -15,7 +15,8 @@ from tqdm.auto import tqdm
 
 # scikit-learn also calls estimators: in its parameter checks of fit, and in pipelines and searches (joblib).
 _NOT_THE_USER = tuple(
-    f"{Path(file).parent}{os.sep}" for file in (__file__, sklearn.__file__, joblib.__file__)
+    f"{folder}{os.sep}"
+    for folder in (Path(__file__).parents[1], Path(sklearn.__file__).parent, Path(joblib.__file__).parent)
 )
 
 

@@ -148,7 +148,7 @@ _ALL = (
     TableSource("csv", "_frames:read_csv", (".csv", ".txt"), ("encoding",), packed=True),
     TableSource("tsv", "_frames:read_csv", (".tsv", ".tab"), ("encoding",), packed=True),
     TableSource("parquet", "_frames:read_parquet", (".parquet", ".pq")),
-    TableSource("arrow", "_arrow_files:read_arrow", (".arrow", ".feather", ".ipc", ".arrows")),
+    TableSource("arrow", "_tables:read_arrow", (".arrow", ".feather", ".ipc", ".arrows")),
     TableSource("jsonl", "_json_lines:read_json_lines", (".jsonl", ".ndjson", ".json"), packed=True),
     TableSource(
         "excel",
