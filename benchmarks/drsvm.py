@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from _common import peak_beyond
 from labelfold.base._descent import descend
 from labelfold.factorization._drsvm import DRSVM, DRSVMProblem, iterates
-from labelfold.numerics._factor_starts import random_start
+from labelfold.factorization._starts import random_start
 from labelfold.rows import as_rows
 from labelfold.rows._threads import single_blas
 

@@ -20,8 +20,8 @@ from labelfold.factorization import _drsvm as drsvm_solver
 from labelfold.factorization._components import loss_weights
 from labelfold.factorization._drsvm import DRSVM, objective
 from labelfold.factorization._row_solvers import hinge_row_objectives, hinge_rows
+from labelfold.factorization._starts import nndsvd_start, svd_start
 from labelfold.labels import read_labels
-from labelfold.numerics._factor_starts import nndsvd_start, svd_start
 from labelfold.numerics._linear_svm import linear_svms
 from labelfold.rows import Centered, as_rows
 from reference.drsvm import column_by_column, objective as naive_objective

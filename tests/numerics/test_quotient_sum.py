@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from labelfold.numerics._eigen import first_eigenvector
-from labelfold.subspace._ratio_sums import PROVED_TO, RatioSum, maximise
+from labelfold.subspace._ratio_sums import PROVED_TO, RatioSum, first_eigenvector, maximise
 
 
 def problem(m=6, n_rows=4, q=1, weight=1.0, seed=0):

@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from labelfold.numerics._ranges import kernel_spread, row_spread
+from labelfold.numerics._ranges import row_spread
 from labelfold.rows import as_rows
+from labelfold.semi_supervised._laprls import kernel_spread
 
 
 def test_mean_squared_distance_from_the_mean(rng, container):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.numerics import KernelSVM, solve_machines, unsettled
+from labelfold.factorization._kernel_svm import KernelSVM, solve_machines, unsettled
 
 # Newton's method for linear classifiers: relative tolerance on the loss, and most steps.
 _NEWTON_TOL = 1e-14
@@ -235,7 +235,7 @@ def kernel_matrix(
     """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
     K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
-        from labelfold.numerics import polynomial
+        from labelfold.factorization._kernel_svm_loops import polynomial
 
         polynomial(K, gamma, coef0, degree)
         return K

@@ -27,7 +27,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from labelfold.base import Descent, Iterates, descend
-from labelfold.numerics import count_negative, factor_start
+from labelfold.factorization._starts import factor_start
+from labelfold.numerics import count_negative
 from labelfold.rows import Block, Rows, Term, as_rows, tiled
 from labelfold.utils import warn_user
 

@@ -23,7 +23,8 @@ from labelfold.factorization._components import (
     squared_misfit,
 )
 from labelfold.factorization._row_solvers import hals, hinge_row_objectives, hinge_rows, nonnegative_rows
-from labelfold.numerics import Start, factor_start, linear_svms
+from labelfold.factorization._starts import Start, factor_start
+from labelfold.numerics import linear_svms
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 

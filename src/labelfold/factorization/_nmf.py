@@ -14,8 +14,9 @@ from labelfold.factorization._directions import Machines, joint_iterates
 from labelfold.factorization._divergence import Guide, Margins, divergence_start, iterates, margins
 from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
 from labelfold.factorization._row_solvers import nonnegative_rows
+from labelfold.factorization._starts import Start, factor_start
 from labelfold.labels import Labels
-from labelfold.numerics import Start, count_negative, factor_start, refuse_negative
+from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows, single_blas, tiled
 
 # Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.

@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import linalg
 
-from labelfold.numerics import svd_start
+from labelfold.factorization._starts import svd_start
 from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
 
 # Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.

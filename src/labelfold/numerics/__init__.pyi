@@ -5,31 +5,18 @@ from ._block_cg import (
 from ._eigen import (
     ROUND_OFF as ROUND_OFF,
     Eigen as Eigen,
+    RandomRows as RandomRows,
     bordered as bordered,
-    first_eigenvector as first_eigenvector,
-    first_eigenvectors as first_eigenvectors,
-    is_definite as is_definite,
     largest_eigenvectors as largest_eigenvectors,
     orthonormal as orthonormal,
     signed as signed,
     whitening as whitening,
-)
-from ._factor_starts import (
-    RandomRows as RandomRows,
-    Start as Start,
-    factor_start as factor_start,
-    svd_start as svd_start,
 )
 from ._gram import (
     EPS as EPS,
     Factor as Factor,
     Gram as Gram,
     rounding as rounding,
-)
-from ._kernel_svm import (
-    KernelSVM as KernelSVM,
-    solve_machines as solve_machines,
-    unsettled as unsettled,
 )
 from ._least_squares import (
     MAX_GRAM_BYTES as MAX_GRAM_BYTES,
@@ -54,15 +41,12 @@ from ._ranges import (
     NORMS as NORMS,
     check_norm as check_norm,
     count_negative as count_negative,
-    kernel_spread as kernel_spread,
     nonnegative_numbers as nonnegative_numbers,
     refuse_negative as refuse_negative,
     row_spread as row_spread,
 )
-from ._smo_loops import (
-    polynomial as polynomial,
-)
 from ._svd import (
+    SVD as SVD,
     randomized_svd as randomized_svd,
     row_side_svd as row_side_svd,
 )

@@ -1,14 +1,15 @@
-"""Largest eigenvalues of a symmetric matrix: of one given by its products (block Krylov), and of a small one."""
+"""Largest eigenvalues of a symmetric matrix that is given by its products, by a block Krylov method."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from labelfold.numerics._block_cg import Operator
+from labelfold.rows import n_threads, run_jobs
 
 # The basis grows to this many times the width of a block, and is then reduced to its best vectors.
 _MOST_BLOCKS = 4
@@ -23,6 +24,8 @@ _MAGNIFIED = 2.0
 
 # The smallest attainable residual, in units of round-off.
 ROUND_OFF = 10
+# Number of random rows drawn by one generator.
+_PIECE = 1 << 16
 
 
 class Eigen(NamedTuple):
@@ -194,27 +197,64 @@ def signed(V: np.ndarray) -> np.ndarray:
     return V * signs
 
 
-def is_definite(A: np.ndarray) -> bool:
-    """Return whether a symmetric matrix is positive definite; it is overwritten by its Cholesky factor."""
-    # A is symmetric, and LAPACK factors A.T in place.
-    return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+class RandomRows:
+    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.each`.
 
+    Parameters
+    ----------
+    k : int
+        Number of columns.
+    seed : int
+        Seed. Rows are drawn in pieces, each with its own generator, a child of this seed.
+    first : numpy.random.Generator, optional
+        The generator of the first piece, in place of such a child.
+    scale : float
+        Standard deviation.
+    dtype : dtype
+        The dtype of the rows.
+    nonnegative : bool
+        Whether absolute values are returned.
 
-def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the largest eigenvalue of a symmetric matrix, and its eigenvector."""
-    values, vectors = first_eigenvectors(M, 1)
-    return float(values[0]), vectors[:, 0]
+    Examples
+    --------
+    >>> draw = RandomRows(2, 0)
+    >>> bool((draw(0, 9)[4:6] == draw(4, 6)).all())
+    True
+    """
 
+    def __init__(
+        self,
+        k: int,
+        seed: int,
+        first: np.random.Generator | None = None,
+        scale: float = 1.0,
+        dtype: Any = np.float64,
+        *,
+        nonnegative: bool = False,
+    ) -> None:
+        self.k, self.seed, self.first = k, seed, first
+        self.scale, self.dtype, self.nonnegative = scale, dtype, nonnegative
 
-def first_eigenvectors(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k largest eigenvalues of a symmetric matrix, descending, and their eigenvectors."""
-    m = len(M)
-    k = min(k, m)
-    if m == 1:
-        return M[0], np.ones((1, 1))
-    values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m - k + 1, iu=m)
-    # If the largest eigenvalue is a multiple one, LAPACK may return no vector, without an error.
-    if failed or count != k:
-        values, vectors = np.linalg.eigh(M)
-        values, vectors = values[-k:], vectors[:, -k:]
-    return values[:k][::-1], vectors[:, ::-1]
+    def __call__(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows from start to stop."""
+        H = np.empty((stop - start, self.k), dtype=self.dtype)
+
+        def draw(pieces: list[int], _: Any) -> None:
+            for piece in pieces:
+                begin = piece * _PIECE
+                end = min(begin + _PIECE, stop)
+                drawn = self._generator(piece).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
+                drawn *= self.scale
+                H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
+
+        pieces = list(range(start // _PIECE, -(-stop // _PIECE)))
+        n_jobs = min(len(pieces), n_threads())
+        run_jobs(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+        return H
+
+    def _generator(self, piece: int) -> np.random.Generator:
+        if self.first is None:
+            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece,)))
+        if piece == 0:
+            return deepcopy(self.first)
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece - 1,)))

@@ -125,21 +125,6 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
     return found if found > least else 1.0
 
 
-def kernel_spread(K: np.ndarray) -> float:
-    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
-    >>> kernel_spread(X @ X.T)
-    5.0
-    """
-    largest = float(np.trace(K)) / len(K)
-    found = largest - float(K.mean())
-    return found if found > 10 * len(K) * np.finfo(np.float64).eps * abs(largest) else 1.0
-
-
 def _moments(X: Block, weights: Any, near: Any) -> tuple[Any, Any]:
     X = X.double().shift(near)
     return X.xp.sum(X.sq() * weights), X.t(weights[:, None])

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from labelfold.base import ITERATIONS, Decisions, KernelForm, Scores, fitting, indicator_scores, linear_values
 from labelfold.features import KernelMap, kernel_map
-from labelfold.numerics import MAX_GRAM_BYTES, kernel_spread, nystrom_sketch, preconditioned_cg, row_spread
+from labelfold.numerics import MAX_GRAM_BYTES, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
 from labelfold.semi_supervised._graph import (
     given_graph,
@@ -554,3 +554,18 @@ def _least_rcond(n: int) -> float:
 def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
     """Call back with the count of iterations continued."""
     callback(done + i, value)
+
+
+def kernel_spread(K: np.ndarray) -> float:
+    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
+    >>> kernel_spread(X @ X.T)
+    5.0
+    """
+    largest = float(np.trace(K)) / len(K)
+    found = largest - float(K.mean())
+    return found if found > 10 * len(K) * np.finfo(np.float64).eps * abs(largest) else 1.0

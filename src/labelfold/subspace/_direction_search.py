@@ -16,15 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelfold.base import Iterates, descend
-from labelfold.numerics import bordered, first_eigenvector, first_eigenvectors, is_definite
+from labelfold.numerics import bordered
 from labelfold.subspace._ratio_sums import (
     PROVED_TO,
     REACHED,
     Interval,
     Maximum,
     RatioSum,
+    first_eigenvector,
+    first_eigenvectors,
     first_guess,
     holds,
+    is_definite,
     maximise,
     merged,
 )

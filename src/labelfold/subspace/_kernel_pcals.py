@@ -20,10 +20,11 @@ from scipy import linalg
 from labelfold.base import BLOCK_BYTES, KernelForm
 from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_map, round_off
 from labelfold.labels import Labels
-from labelfold.numerics import MAX_GRAM_BYTES, Gram, is_definite, whitening
+from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
 from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, single_blas
 from labelfold.subspace._direction_search import PROVED
 from labelfold.subspace._nested import CANDIDATES, REPEATS, NestedSubspace
+from labelfold.subspace._ratio_sums import is_definite
 from labelfold.subspace._source import LabelledSpace, Source
 from labelfold.subspace._symmetric_loops import row_ranges, upper_products
 from labelfold.subspace._vector_spaces import FITTED, NEARLY_FREE, KernelVectors, LostDigits, Space, Vectors

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from labelfold.numerics import first_eigenvector, is_definite
-
 EPS = float(np.finfo(np.float64).eps)
 # Z is replaced by its triangular factor if it has more rows than this, and more than twice as many rows as columns.
 _TALL = 512
@@ -457,3 +455,29 @@ class _Search:
             w, value = self.problem.ascend(between[i])
             if value > self.best:
                 self._keep(w, value)
+
+
+def is_definite(A: np.ndarray) -> bool:
+    """Return whether a symmetric matrix is positive definite; it is overwritten by its Cholesky factor."""
+    # A is symmetric, and LAPACK factors A.T in place.
+    return lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)[1] == 0
+
+
+def first_eigenvector(M: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the largest eigenvalue of a symmetric matrix, and its eigenvector."""
+    values, vectors = first_eigenvectors(M, 1)
+    return float(values[0]), vectors[:, 0]
+
+
+def first_eigenvectors(M: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest eigenvalues of a symmetric matrix, descending, and their eigenvectors."""
+    m = len(M)
+    k = min(k, m)
+    if m == 1:
+        return M[0], np.ones((1, 1))
+    values, vectors, count, _, failed = lapack.dsyevr(M.T, range="I", il=m - k + 1, iu=m)
+    # If the largest eigenvalue is a multiple one, LAPACK may return no vector, without an error.
+    if failed or count != k:
+        values, vectors = np.linalg.eigh(M)
+        values, vectors = values[-k:], vectors[:, -k:]
+    return values[:k][::-1], vectors[:, ::-1]

@@ -1,4 +1,4 @@
-"""The compiled loops of `labelfold.numerics._kernel_svm`, imported when the first SVM is trained.
+"""The compiled loops of `labelfold.factorization._kernel_svm`, imported when the first SVM is trained.
 
 Inside, dual variables are signed: s = a o y is between ``low`` and ``high``, one of which is 0, and sums to 0. The
 dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is the residual of the SVM without its bias. At the solution a

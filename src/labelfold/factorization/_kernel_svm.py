@@ -105,7 +105,7 @@ def solve_machines(
     >>> found.alpha.T, found.bias        # the two rows in the middle, and the plane half-way between them
     (array([[0. , 0.5, 0.5, 0. ]]), array([0.]))
     """
-    from labelfold.numerics import _smo_loops as kernels
+    from labelfold.factorization import _kernel_svm_loops as kernels
 
     low, high = np.minimum(signs * C, 0.0), np.maximum(signs * C, 0.0)
     r, n = signs.shape

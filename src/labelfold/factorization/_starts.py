@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,16 +10,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.numerics._svd import SVD, randomized_svd
-from labelfold.rows import Block, Rows, any_to_host, n_threads, run_jobs
+from labelfold.numerics import SVD, RandomRows, randomized_svd
+from labelfold.rows import Block, Rows, any_to_host
 from labelfold.utils import warn_user
 
 # Tolerance of initial values, which need not be exact.
 _TOL = 1e-4
 _MAX_ITER = 20
-
-# Number of random rows that are drawn at a time.
-_DRAWN = 1 << 16
 
 # The replacement of zeros in "nndsvda", relative to the mean of the factor.
 _FILL = 0.01
@@ -160,69 +156,6 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
     scale = float(np.sqrt(size / (n * np.sqrt(k))))
     H = rows.each(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
     return Start(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
-
-
-class RandomRows:
-    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.each`.
-
-    Parameters
-    ----------
-    k : int
-        Number of columns.
-    seed : int
-        Seed. Rows are drawn in pieces, each with its own generator, a child of this seed.
-    first : numpy.random.Generator, optional
-        The generator of the first piece, in place of such a child.
-    scale : float
-        Standard deviation.
-    dtype : dtype
-        The dtype of the rows.
-    nonnegative : bool
-        Whether absolute values are returned.
-
-    Examples
-    --------
-    >>> draw = RandomRows(2, 0)
-    >>> bool((draw(0, 9)[4:6] == draw(4, 6)).all())
-    True
-    """
-
-    def __init__(
-        self,
-        k: int,
-        seed: int,
-        first: np.random.Generator | None = None,
-        scale: float = 1.0,
-        dtype: Any = np.float64,
-        *,
-        nonnegative: bool = False,
-    ) -> None:
-        self.k, self.seed, self.first = k, seed, first
-        self.scale, self.dtype, self.nonnegative = scale, dtype, nonnegative
-
-    def __call__(self, start: int, stop: int) -> np.ndarray:
-        """Return the rows from start to stop."""
-        H = np.empty((stop - start, self.k), dtype=self.dtype)
-
-        def draw(pieces: list[int], _: Any) -> None:
-            for piece in pieces:
-                begin = piece * _DRAWN
-                end = min(begin + _DRAWN, stop)
-                drawn = self._generator(piece).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
-                drawn *= self.scale
-                H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
-
-        pieces = list(range(start // _DRAWN, -(-stop // _DRAWN)))
-        n_jobs = min(len(pieces), n_threads())
-        run_jobs(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
-        return H
-
-    def _generator(self, piece: int) -> np.random.Generator:
-        if self.first is None:
-            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece,)))
-        if piece == 0:
-            return deepcopy(self.first)
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece - 1,)))
 
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
