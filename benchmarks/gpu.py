@@ -10,9 +10,9 @@
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
 measured first. Bytes are those of X, as often as the method's passes read it: twice where a pass multiplies by X and
 then by X', since X is larger than any cache (of few columns the loops read it once, below this floor); and those of
-arrays with an entry for each row that a pass has to read or write, such as the places of the rows. Operations are
-those of the method: where rows are placed by Newton's steps, by small systems or by sweeps over the components, of as
-many as there were.
+arrays with an entry for each row that a pass has to read or write, such as the embedding of the rows. Operations are
+those of the method's passes. Transforms that solve a small problem for each row do that on the host; its operations
+are not counted.
 
 Of a sparse tensor the bytes of X are its values, columns and ends. Each entry also takes a row of a narrow matrix, k
 numbers in a product with X or with X', and its floor counts these bytes too. They come from the cache that all
@@ -68,8 +68,7 @@ class Clock:
     def reset(self) -> None:
         """Reset all times."""
         self.passes = self.labels = 0.0
-        self.n_passes, self.steps = 0.0, 0
-        self.systems: list[Any] = []
+        self.n_passes = 0.0
 
     def wait(self) -> float:
         """Return the time when the device has finished all operations."""
@@ -100,39 +99,7 @@ class Clock:
         with ExitStack() as patches:
             patches.enter_context(patch.object(DeviceRows, "sweep", timed_sweep))
             patches.enter_context(patch.object(base, "read_labels", timed_labels))
-            if self.device == "cuda":
-                self._count_steps(patches)
             yield
-
-    def _count_steps(self, patches: ExitStack) -> None:
-        """Count Newton's steps, small systems of least squares with bounds, and sweeps of sparse rows."""
-        from labelfold.factorization import (
-            _triton_divergence as loops,
-            _triton_divergence_sparse as entry_loops,
-            _triton_pivots as pivots,
-        )
-
-        newton, solve, place = loops.newton_system, pivots.nonnegative_rows, entry_loops.placed_rows
-
-        def counted_newton(X: Any, index: Any, *args: Any, **options: Any) -> Any:
-            self.steps += len(X if index is None else index)
-            return newton(X, index, *args, **options)
-
-        def counted(run: Callable) -> Callable:
-            def counting(*args: Any, **options: Any) -> Any:
-                H, times = run(*args, **options)
-                self.systems.append(times)
-                return H, times
-
-            return counting
-
-        patches.enter_context(patch.object(loops, "newton_system", counted_newton))
-        patches.enter_context(patch.object(entry_loops, "placed_rows", counted(place)))
-        patches.enter_context(patch.object(pivots, "nonnegative_rows", counted(solve)))
-
-    def n_steps(self) -> int:
-        """Return how many there were."""
-        return self.steps + sum(int(times.clip(min=0).sum()) for times in self.systems)
 
 
 def made(n: int, d: int, device: str) -> tuple[Any, np.ndarray]:
@@ -197,7 +164,7 @@ def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
 
 
 class Job(NamedTuple):
-    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes, steps or systems).
+    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes).
 
     ``width`` is how many further numbers a row has that a pass reads or writes. ``gathers`` is how many numbers of
     narrow matrices the entries of a sparse tensor take, with the arguments of ``operations``.
@@ -207,8 +174,8 @@ class Job(NamedTuple):
     run: Callable[[Any, np.ndarray], Any]
     reads: int
     width: int
-    operations: Callable[[int, int, float, int], float]
-    gathers: Callable[[int, int, float, int], float] = lambda n, d, p, s: 0.0
+    operations: Callable[[int, int, float], float]
+    gathers: Callable[[int, int, float], float] = lambda n, d, p: 0.0
 
 
 def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
@@ -226,67 +193,65 @@ def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
 
     k, c = PARTS, CLASSES
     sketch = min(c + 64, columns)
-    pair = k * (k + 1) / 2
     twenty = {"max_iter": 20, "tol": 0}
     return [
-        Job("LDA, all labelled", fit("LDA", LDA()), 1, 0, lambda n, d, p, s: 2 * n * d * d),
+        Job("LDA, all labelled", fit("LDA", LDA()), 1, 0, lambda n, d, p: 2 * n * d * d),
         Job(
             "LDA by iterations",
             fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
             2,
             0,
-            lambda n, d, p, s: 4 * n * d * (c * (p - 1) + sketch),  # one pass sketches a preconditioner
-            lambda n, d, p, s: 2 * n * d * (c * (p - 1) + sketch),
+            lambda n, d, p: 4 * n * d * (c * (p - 1) + sketch),  # one pass sketches a preconditioner
+            lambda n, d, p: 2 * n * d * (c * (p - 1) + sketch),
         ),
-        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p, s: 2 * n * d * d),
+        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p: 2 * n * d * d),
         Job(
             "DRSVM(10), 20 iterations",
             fit("DRSVM", DRSVM(10, **twenty), LABELLED),
             2,
             0,
-            lambda n, d, p, s: 4 * n * d * 10 * p,
-            lambda n, d, p, s: 2 * n * d * 10 * p,
+            lambda n, d, p: 4 * n * d * 10 * p,
+            lambda n, d, p: 2 * n * d * 10 * p,
         ),
         Job(
             "KLNMF(16), 20 iterations",
             fit("KLNMF", KLNMF(k, **twenty)),
             2,
             3 * k,
-            lambda n, d, p, s: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
-            lambda n, d, p, s: 2 * n * d * k * (20 + 12 / 8),
+            lambda n, d, p: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
+            lambda n, d, p: 2 * n * d * k * (20 + 12 / 8),
         ),
         Job(
             "SSNMF(16), 20 iterations",
             fit("SSNMF", SSNMF(k, **twenty), LABELLED),
             2,
             2 * k,
-            lambda n, d, p, s: 4 * n * d * k * p,
-            lambda n, d, p, s: 2 * n * d * k * p,
+            lambda n, d, p: 4 * n * d * k * p,
+            lambda n, d, p: 2 * n * d * k * p,
         ),
         Job(
             "LDA.transform",
             transform("LDA"),
             1,
             c - 1,
-            lambda n, d, p, s: 2 * n * d * c,
-            lambda n, d, p, s: n * d * (c - 1),
+            lambda n, d, p: 2 * n * d * c,
+            lambda n, d, p: n * d * (c - 1),
         ),
         Job(
             "SSNMF.transform",
             transform("SSNMF"),
             1,
             k,
-            lambda n, d, p, s: 2 * n * d * k + (k**3 / 3 + 4 * k**2) * s,  # a system: factors, solution, gradient
-            lambda n, d, p, s: n * d * k,
+            lambda n, d, p: 2 * n * d * k,
+            lambda n, d, p: n * d * k,
         ),
         Job(
             "KLNMF.transform",
             transform("KLNMF"),
             1,
             k,
-            # A sweep takes of each entry and component its share of the model, a product, two sums and a step.
-            lambda n, d, p, s: 9 * d * k * s if is_sparse else 2 * d * (2 * k * n + (2 * k + pair) * s),
-            lambda n, d, p, s: d * k * n,
+            lambda n, d, p: 2 * n * d * k,
+            lambda n, d, p: d * k * n,
         ),
     ]  # fmt: skip
 
@@ -317,7 +282,7 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     job.run(X, y)
     total = clock.wait() - start
     size, entries = stored(X)
-    done = (X.shape[0], entries, clock.n_passes, clock.n_steps())
+    done = (X.shape[0], entries, clock.n_passes)
     n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
     bare = floor = max(n_bytes / speeds.copy, job.operations(*done) / speeds.product)
     others: tuple[float, ...] = ()

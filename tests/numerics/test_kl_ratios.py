@@ -6,7 +6,7 @@ from scipy import optimize, sparse
 
 from labelfold.factorization import _divergence as ratios, _divergence_loops as loops
 from labelfold.factorization._divergence import kl_rows, kl_sums
-from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
+from labelfold.factorization._divergence_rows import solve_rows
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._local import CSRRows
 
@@ -34,10 +34,6 @@ def naive(X, H, V):
 
 def _all(X, H, V, v):
     return kl_rows(X, H, V), kl_sums(X, H, V, v)
-
-
-def _placed(X, V, v, fit, tol, rounds):
-    return kl_place(X, V, v, fit, tol, rounds)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -101,18 +97,18 @@ def test_what_the_factors_cannot_make_is_finite(container, dtype, size):
     assert np.isfinite(rows.get(mapped)).all()
     assert np.isfinite(sums).all()
     assert np.isfinite(loss)
-    placed = rows.get(rows.map(_placed, shared=(V, V.sum(axis=0), least_squares_fit(V), 1e-6, 50)))
+    placed = rows.get(rows.map(solve_rows, shared=(V, V.sum(axis=0), 1e-6, 50)))
     assert np.isfinite(placed).all()
     assert placed.min() >= 0
     assert not placed[3].any()
     assert not placed[:, 2].any()
 
 
-def test_placed_rows_are_at_their_minimum(container):
+def testsolve_rows_rows_are_at_their_minimum(container):
     X, _, V = problem()
     v = V.sum(axis=0)
     rows = as_rows(container.make(X))
-    H = rows.get(rows.map(_placed, shared=(V, v, least_squares_fit(V), 1e-9, 5000)))
+    H = rows.get(rows.map(solve_rows, shared=(V, v, 1e-9, 5000)))
     assert H.min() >= 0
     gradient = v - naive(X, np.maximum(H, 1e-300), V)[0]
     busy = X.sum(axis=1) > 0
@@ -132,16 +128,14 @@ def test_placed_rows_are_at_their_minimum(container):
 
 
 @pytest.mark.parametrize("k", [4, 8])
-def test_a_placed_row_does_not_depend_on_its_neighbours(k):
+def test_asolve_rows_row_does_not_depend_on_its_neighbours(k):
     X, _, V = problem(k=k)
     v = V.sum(axis=0)
-    together = as_rows(sparse.csr_array(X)).map(_placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000))
+    together = as_rows(sparse.csr_array(X)).map(solve_rows, shared=(V, v, 1e-6, 2000))
     for i in (0, 3, 20):
-        alone = as_rows(sparse.csr_array(X[i : i + 1])).map(
-            _placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000)
-        )
+        alone = as_rows(sparse.csr_array(X[i : i + 1])).map(solve_rows, shared=(V, v, 1e-6, 2000))
         np.testing.assert_array_equal(alone[0], together[i])
-    dense = as_rows(X).map(_placed, shared=(V, v, least_squares_fit(V), 1e-6, 2000))
+    dense = as_rows(X).map(solve_rows, shared=(V, v, 1e-6, 2000))
     np.testing.assert_allclose(dense, together, atol=1e-5)
     loss = [naive(X, np.maximum(H, 1e-300), V)[2] for H in (dense, together)]
     np.testing.assert_allclose(*loss, rtol=1e-6)
@@ -161,7 +155,7 @@ def test_no_sweep_over_the_components_raises_the_divergence(case, dtype):
     start = np.outer(X.sum(axis=1) / v.sum(dtype=float), np.ones(4))
     losses = [naive(X, np.maximum(start, 1e-300), V)[2]]
     for sweeps in (2, 3, 4, 6, 9, 20, 100, 1000):
-        H = as_rows(X).map(_placed, shared=(V, v, np.empty((0, 4)), 0.0, sweeps))
+        H = as_rows(X).map(solve_rows, shared=(V, v, 0.0, sweeps))
         if sweeps == 2:
             np.testing.assert_allclose(H, start * naive(X, np.maximum(start, 1e-300), V)[0] / v, rtol=1e-5)
         losses.append(naive(X, np.maximum(H, 1e-300), V)[2])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import labelfold.rows.adapters._device as device_rows
 import labelfold.rows.adapters._device_sparse as device_sparse
 from containers import CONTAINERS
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.factorization._divergence import divergence, kl_rows, kl_sums
-from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
+from labelfold.factorization._divergence_rows import solve_rows
 from labelfold.rows import Centered, Weighted, as_rows
 
 torch = pytest.importorskip("torch")
@@ -177,95 +176,10 @@ def test_the_divergence_of_sparse_rows_of_a_device(n_columns):
     wanted, least = exact.sum(kl_sums, H.astype(np.float64), shared=(V.astype(np.float64), v))
     np.testing.assert_allclose(sums, wanted, atol=1e-5 * wanted.max())
     assert loss == pytest.approx(least, rel=1e-5)
-    fit = least_squares_fit(V)
-    places = rows.get(rows.map(kl_place, shared=(V, v, fit, 1e-5, 3000)))
-    best = exact.map(kl_place, shared=(V.astype(np.float64), v, fit, 1e-9, 3000))
-    losses = [divergence(X.astype(np.float64), a.astype(np.float64), V) for a in (places, best)]
+    found = rows.get(rows.map(solve_rows, shared=(V, v, 1e-5, 3000)))
+    best = exact.map(solve_rows, shared=(V.astype(np.float64), v, 1e-9, 3000))
+    losses = [divergence(X.astype(np.float64), a.astype(np.float64), V) for a in (found, best)]
     assert losses[0] - losses[1] <= 2e-5 * X.sum()
-
-
-def rows_of_many_lengths(n_columns, dtype=np.float32):
-    """Return rows of 1 to 3,000 entries, one empty, one that nothing makes, a V and its sums."""
-    rng, d = np.random.default_rng(4), 4000
-    X = np.zeros((400, d), dtype=dtype)
-    lengths = np.r_[3000, 1500, 900, 300, 0, 1, 2, rng.integers(1, 130, 393)]
-    for row, length in zip(X, lengths, strict=True):
-        row[rng.choice(d, length, replace=False)] = rng.gamma(1.0, 1.0, length)
-    V = rng.gamma(0.3, 1.0, (d, n_columns)).astype(dtype)
-    V[40] = 0
-    X[8], X[8, 40] = 0, 1
-    V[:, 1] *= 1e-3
-    X[9] *= 1e20
-    return X, V, V.sum(axis=0, dtype=np.float64)
-
-
-def on_gpu(X):
-    """Return a sparse tensor on a GPU."""
-    there = tensor(X)
-    if there.device.type != "cuda":
-        pytest.skip("the loop is compiled for a GPU")
-    return there
-
-
-@pytest.mark.parametrize("n_columns", [2, 11, 16, 40])
-def test_placed_rows_of_a_device_are_those_of_the_host(n_columns):
-    X, V, v = rows_of_many_lengths(n_columns)
-    fit, rows = least_squares_fit(V), as_rows(on_gpu(X))
-    places = rows.get(rows.map(kl_place, shared=(V, v, fit, 1e-5, 3000))).astype(np.float64)
-    exact = as_rows(sparse.csr_array(X.astype(np.float64)))
-    best = exact.map(kl_place, shared=(V.astype(np.float64), v, fit, 1e-9, 3000))
-    assert np.isfinite(places).all()
-    X[:, 40] = 0  # what no component makes
-    assert not places[X.sum(axis=1) == 0].any()
-    X, places, best = (a[X.sum(axis=1) > 0] for a in (X, places, best))
-    sizes = X.sum(axis=1, dtype=np.float64)
-    losses = [divergences(X, H, V) / sizes for H in (places, best)]
-    assert (losses[0] - losses[1]).max() <= 1.1e-5
-    np.testing.assert_allclose((places * v).sum(axis=1), sizes, rtol=1e-3)
-
-
-def divergences(X, H, V):
-    """Return the I-divergence of each row, less constants."""
-    P = H @ V.T.astype(np.float64)
-    return P.sum(axis=1) - (X * np.log(np.where((X > 0) & (P > 0), P, 1))).sum(axis=1, dtype=np.float64)
-
-
-def swept(X, V, v, tol, sweeps):
-    """Return the places of rows after at most so many sweeps, and the number of sweeps of each."""
-    there = on_gpu(X)
-    from labelfold.factorization._triton_divergence_sparse import placed_rows
-    from labelfold.rows.loops._triton_loops import Entries
-
-    held = Entries(there.values(), there.col_indices(), there.crow_indices())
-    V, v = (torch.asarray(a, dtype=torch.float32, device=there.device) for a in (V, v))
-    return map(host, placed_rows(held, V, v, (1e-20, 1.2e-38), tol, sweeps))
-
-
-def test_no_sweep_of_a_device_raises_the_divergence():
-    X, V, v = rows_of_many_lengths(5)
-    X = X[20:]
-    losses = []
-    for sweeps in (2, 4, 6, 10, 20, 60):
-        H, times = swept(X, V, v, 0.0, sweeps)
-        losses.append(divergences(X, H.astype(np.float64), V) / X.sum(axis=1))
-        assert (times >= 0).all()
-    assert np.diff(losses, axis=0).max() <= 2e-6
-    assert (losses[0] - losses[-1]).min() > -1e-6
-    assert (losses[0] - losses[-1]).max() > 1e-3
-
-
-def test_components_that_make_no_entry_of_a_row_vanish_on_a_device():
-    X, V, _ = rows_of_many_lengths(6)
-    V = np.where(np.arange(len(V))[:, None] % 6 == np.arange(6), V + 0.1, 0).astype(np.float32)
-    X[:, np.arange(len(V)) % 6 >= 2] = 0  # the other four components make no entry
-    X = X[X.sum(axis=1) > 0]
-    v = V.sum(axis=0)
-    H, times = swept(X, V, v, 1e-5, 300)
-    assert (times > 0).all()
-    shares = H * v / X.sum(axis=1, keepdims=True)
-    assert shares[:, 2:].sum(axis=1).max() <= 1e-5
-    wanted = np.stack([X[:, c::6].sum(axis=1) for c in range(2)], axis=1) / X.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(shares[:, :2], wanted, atol=5e-3)  # of half as many digits as the divergence
 
 
 @pytest.mark.parametrize(

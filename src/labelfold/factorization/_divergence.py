@@ -196,15 +196,8 @@ def _pass(
 
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
-    divisor = _divisor(X.xp, v)
-    if not X.is_sparse and X.sparse_part is None and tiled(X.raw, H, last, V, divisor):
-        from labelfold.factorization import _triton_divergence as loops
-
-        ahead, bounds = (beta, _BRAKE), floor(X.raw.dtype)
-        H = loops.updated_rows(X.raw, H, last, V, divisor, bounds, ahead, _least_share(H))
-    else:
-        H = _ahead(X.xp, H, last, beta)
-        H = _scaled(X.xp, H, kl_rows(X, H, V), divisor)
+    H = _ahead(X.xp, H, last, beta)
+    H = _scaled(X.xp, H, kl_rows(X, H, V), _divisor(X.xp, v))
     return H, (_mass(X.xp, H), kl_sums(X, H, V, v))
 
 
@@ -275,10 +268,6 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
         from labelfold.factorization import _divergence_loops as loops
 
         return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
-    if X.sparse_part is not None:
-        from labelfold.factorization import _triton_divergence_sparse as entry_loops
-
-        return entry_loops.ratio_rows(X.sparse_part.entries, H, V, floor(V.dtype))
     if tiled(X.raw, H, V):
         from labelfold.factorization import _triton_divergence as gpu_loops
 
@@ -288,8 +277,6 @@ def kl_rows(X: Any, H: Any, V: Any) -> Any:
 
 def kl_sums(X: Any, H: Any, V: Any, v: Any) -> Term:
     """Return R'H (d, k) and the divergence, sums over rows."""
-    if X.sparse_part is not None:
-        return TensorRatioSums(X.xp, X.sparse_part, H, V)
     if not X.is_sparse:
         return DenseRatioSums(X.xp, X.raw, H, V)
     if X.transpose is not None:
@@ -332,16 +319,6 @@ class DenseRatioSums(Term):
     def finish(total: list) -> tuple[np.ndarray, float]:
         """Return the sums and the divergence as a pair."""
         return total[0], float(total[1])
-
-
-class TensorRatioSums(DenseRatioSums):
-    """R'H of a sparse tensor's rows on a GPU, and their divergence."""
-
-    def _sums(self) -> tuple[Any, Any]:
-        from labelfold.factorization import _triton_divergence_sparse as loops
-
-        _, part, H, V = self.parts
-        return loops.ratio_sums(part.by_columns, H, V, floor(V.dtype))
 
 
 class SparseRatioSums(Term):

@@ -22,7 +22,12 @@ from labelfold.factorization._components import (
     loss_weights,
     squared_misfit,
 )
-from labelfold.factorization._row_solvers import hals, hinge_row_objectives, hinge_rows, nonnegative_rows
+from labelfold.factorization._row_solvers import (
+    hals,
+    hinge_row_objectives,
+    hinge_rows,
+    nonnegative_least_squares,
+)
 from labelfold.factorization._starts import Start, factor_start
 from labelfold.numerics import linear_svms
 from labelfold.rows import Block, Centered, Rows, as_rows
@@ -297,7 +302,7 @@ class DRSVM(Decisions, Parts):
         if not self.nonnegative:
             return rows @ projection(B, ridge)
         # As an argument of `partial` the matrix stays in float64 when it is passed to blocks.
-        solve = partial(nonnegative_rows, Q=B.T @ B + ridge * np.eye(B.shape[1]))
+        solve = partial(nonnegative_least_squares, Q=B.T @ B + ridge * np.eye(B.shape[1]))
         return rows.map(_placed, shared=(B, solve))
 
     def inverse_transform(self, H: Any) -> np.ndarray:

@@ -12,17 +12,14 @@ from array_api_compat import array_namespace
 from labelfold.factorization._components import NonnegativeParts, check_matrix
 from labelfold.factorization._directions import Machines, joint_iterates
 from labelfold.factorization._divergence import Guide, Margins, divergence_start, iterates, margins
-from labelfold.factorization._divergence_rows import kl_place, least_squares_fit
-from labelfold.factorization._row_solvers import nonnegative_rows
+from labelfold.factorization._row_solvers import nonnegative_least_squares
 from labelfold.factorization._starts import Start, factor_start
 from labelfold.labels import Labels
 from labelfold.numerics import count_negative, refuse_negative
-from labelfold.rows import Block, Rows, single_blas, tiled
+from labelfold.rows import Block, Rows, single_blas
 
 # Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
 ROUNDS = 4
-# Most components for which a tile of rows and their matrices fit a GPU's registers.
-_TILED = 64
 # Floor of denominators: smaller ones belong to factors that are 0 up to round-off.
 _FLOOR = {8: 1e-290, 4: 1e-33}
 # Added to the diagonal of V'V, relative to its largest entry, so that the embedding is unique if V'V is singular.
@@ -41,7 +38,7 @@ class SquaredNMF(NonnegativeParts):
         Q = V.T @ V
         Q += _RIDGE * Q.diagonal().max() * np.eye(len(Q))
         # As an argument of `partial` Q stays in float64 when it is passed to blocks.
-        H, n_negative = rows.sweep(_placed, shared=(V, partial(nonnegative_rows, Q=Q)))
+        H, n_negative = rows.sweep(_placed, shared=(V, partial(nonnegative_least_squares, Q=Q)))
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
@@ -73,16 +70,10 @@ def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: An
     >>> multiplied_places(np.array([[4.0]]), np.array([[6.0]]), np.array([[2.0]]))
     array([[3.]])
     """
-    k = H.shape[1]
-    if tiled(H, numerator, Q) and k <= _TILED:
-        from labelfold.factorization import _triton_loops as loops
-
-        weight, further = (None, None) if A is None else (weights[:, 0], A @ A.T)
-        return loops.multiplied_rows(H, numerator, Q, weight, further, ROUNDS, _FLOOR[4])
     if A is None:
         return multiplied(H, numerator, lambda H: H @ Q)
     # A A' is of rank c: two thin products are cheaper where there are few classes.
-    left, right = (A, A.T) if 2 * A.shape[1] < k else (A @ A.T, None)
+    left, right = (A, A.T) if 2 * A.shape[1] < H.shape[1] else (A @ A.T, None)
 
     def denominator(H: Any) -> Any:
         predicted = H @ left if right is None else H @ left @ right
@@ -95,13 +86,8 @@ def labelled_places(
     X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float
 ) -> tuple[Any, Any, Any, Any]:
     """Return places H (m, k) after updates that also fit the labels T by A (k, c); and H'H, H_l'H_l, H_l'Y."""
-    P = X @ V
-    if T.ndim == 1 and tiled(H, P, VtV, T, A) and max(A.shape) <= _TILED:
-        from labelfold.factorization import _triton_loops as loops
-
-        return loops.labelled_rows(H, P, VtV, T, A, lam, ROUNDS, _FLOOR[4])
     Y, labelled = indicator(T, codes)
-    H = multiplied_places(H, P + lam * (Y @ A.T), VtV, lam * labelled, A)
+    H = multiplied_places(H, X @ V + lam * (Y @ A.T), VtV, lam * labelled, A)
     H_l = H * labelled
     return H, X.inner(H), X.inner(H_l), X.inner(H_l, Y)
 
@@ -151,10 +137,7 @@ class DivergenceNMF(NonnegativeParts):
     def _place(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        # Rows in memory start elsewhere: for a few of them the fit would cost more than all the rest.
-        needs_fit = rows.xp is not np and not rows.is_sparse
-        fit = least_squares_fit(V) if needs_fit else np.empty((0, V.shape[1]))
-        shared = V, V.sum(axis=0), fit, root, _PLACE_TOL, _PLACE_ROUNDS
+        shared = V, V.sum(axis=0), root, _PLACE_TOL, _PLACE_ROUNDS
         H, n_negative = rows.sweep(_place, shared=shared)
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
@@ -220,9 +203,11 @@ def gram_root(components: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _place(X: Block, V: Any, v: Any, fit: Any, root: Any, tol: float, rounds: int) -> tuple[Any, Any]:
+def _place(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
+    from labelfold.factorization._divergence_rows import solve_rows
+
     n_negative = count_negative(X)
     if n_negative:  # the rows will be refused, and might take long to place
-        tol, rounds = np.inf, 1
-    H = kl_place(X, V, v, fit, tol, rounds)
+        tol, max_sweeps = np.inf, 1
+    H = solve_rows(X, V, v, tol, max_sweeps)
     return H @ root if root.shape[0] else H, n_negative

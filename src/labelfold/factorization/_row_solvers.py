@@ -8,83 +8,45 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import linalg
 
-from labelfold.rows import on_gpu, run_jobs, shares, to_device, to_host
+from labelfold.rows import run_jobs, shares, to_device, to_host
 
 # Tolerance of a row: largest gain of its last round, relative to the row's own scale.
 _TOL = 1e-24
 _MAX_ROUNDS = 2000
 # Reciprocal condition of Q below which coordinate steps may gain almost nothing far from the minimum.
 _STIFF = 1e-6
-# The same tolerance for float32, and the number of rounds on a device, after which the host solves remaining rows.
-_TOL_SINGLE = 1e-12
-_DEVICE_ROUNDS = 200
-# Condition of Q up to which a device solves the rows directly: in float32, which loses no more digits than to round P
-# does; in float32 with a correction; in float64.
-_GOOD, _SOLVED_SINGLE, _SOLVED = 1e3, 1e4, 1e8
-# Condition of Q up to which a device starts from the solution without bounds.
-_WELL_CONDITIONED = 1e4
-# Number of rounds of coordinate steps on a device between two solves of the variables that are not at 0.
-_ROUNDS = 4
 # Rounds that most rows take, by which the work is estimated.
-_HINGE_ROUNDS = 8
+_USUAL_ROUNDS = 8
 
 
-def nonnegative_rows(P: Any, Q: np.ndarray) -> Any:
+def nonnegative_least_squares(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
 
-    P is an array of any library, and the result has its type and dtype. On the host it is computed in float64.
+    P is an array of any library, and the result has its type and dtype. It is computed in float64 on the host;
+    rows of a device are copied there and back.
 
     Examples
     --------
     >>> import numpy as np
-    >>> nonnegative_rows(np.array([[1.0, -2.0]]), np.eye(2))
+    >>> nonnegative_least_squares(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
-    return _on_device(P, Q) if on_gpu(P) else _on_host(P, Q)
-
-
-def _on_host(given: Any, Q: np.ndarray) -> Any:
     from labelfold.factorization import _loops as box_loops
 
-    P = np.ascontiguousarray(to_host(given), dtype=np.float64)
-    H, zeros = np.zeros_like(P), np.zeros_like(P)
+    right = np.ascontiguousarray(to_host(P), dtype=np.float64)
+    H, zeros, upper = np.zeros_like(right), np.zeros_like(right), np.full(right.shape, np.inf)
     factor = linalg.cho_factor(Q)
-    q = linalg.cho_solve(factor, P.T).T
+    q = linalg.cho_solve(factor, right.T).T
     stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < _STIFF
-    least = _TOL * 0.5 * np.einsum("ij,ij->i", P, q)
-    box_loops.minimise(Q, zeros, -P, zeros, np.full(P.shape, np.inf), H, least, _MAX_ROUNDS, stiff)
-    return _there(array_namespace(given), H, given)
+    enough = _TOL * 0.5 * np.einsum("ij,ij->i", right, q)
 
-
-def _on_device(P: Any, Q: np.ndarray) -> Any:
-    """Return the same by the loops of a GPU; rows that do not converge there are solved on the host."""
-    from labelfold.factorization import _triton_loops as loops, _triton_pivots as pivots
-
-    xp = array_namespace(P)
-    condition = np.linalg.cond(Q)
-    if pivots.takes(len(Q)) and condition <= _SOLVED:
-        single = bool(P.dtype == xp.float32 and condition <= _SOLVED_SINGLE)
-        H, n_systems = pivots.nonnegative_rows(
-            P, Q, single=single, corrected=single and bool(condition > _GOOD)
+    def minimise(some: slice, stop: Any) -> None:
+        box_loops.minimise(
+            Q, zeros[some], -right[some], zeros[some], upper[some], H[some], enough[some], _MAX_ROUNDS, stiff
         )
-        settled = n_systems > 0
-    else:
-        tol = _TOL if P.dtype == xp.float64 else _TOL_SINGLE
-        there, inverse = _there(xp, Q, P), _there(xp, linalg.inv(Q), P)
-        # The solution without bounds is no start where it is large only because Q is nearly singular.
-        from_free = bool(condition <= _WELL_CONDITIONED)
-        H, settled = loops.nonnegative_rows(
-            P, there, inverse, tol, _DEVICE_ROUNDS, _ROUNDS, from_free=from_free
-        )
-    if not bool(xp.all(settled)):
-        left = xp.nonzero(~settled)[0]
-        H[left] = _on_host(xp.take(P, left, axis=0), Q)
-    return H
 
-
-def _there(xp: Any, a: np.ndarray, like: Any) -> Any:
-    """Return a host array on the device of another array and in its dtype."""
-    return to_device(xp, a, device(like), like.dtype)
+    run_jobs(minimise, shares(len(H), _USUAL_ROUNDS * float(H.size) * len(Q)))
+    return to_device(array_namespace(P), H, device(P), P.dtype)
 
 
 def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
@@ -98,20 +60,16 @@ def hals(H: Any, P: Any, Q: Any, rounds: int = 1) -> Any:
     >>> hals(np.zeros((1, 2)), np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
-    if isinstance(H, np.ndarray):
-        from labelfold.factorization import _loops as box_loops
+    if not isinstance(H, np.ndarray):
+        return _hals_by_columns(H, P, Q, rounds)
+    from labelfold.factorization import _loops as box_loops
 
-        H = np.array(H, order="C")
-        box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
-        return H
-    if not on_gpu(H, P):
-        return _hals_anywhere(H, P, Q, rounds)
-    from labelfold.factorization import _triton_loops as loops
-
-    return loops.hals_rows(H, P, Q, rounds)
+    H = np.array(H, order="C")
+    box_loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
+    return H
 
 
-def _hals_anywhere(H: Any, P: Any, Q: Any, rounds: int) -> Any:
+def _hals_by_columns(H: Any, P: Any, Q: Any, rounds: int) -> Any:
     """Return the same for any array that follows the array API, one column of all rows at a time."""
     xp = array_namespace(H)
     for j in list(range(H.shape[1])) * rounds:
@@ -210,7 +168,7 @@ def hinge_rows(
             K, diagonal[some], linear[some], low[some], high[some], s[some], least[some], _MAX_ROUNDS
         )
 
-    run_jobs(minimise, shares(len(s), _HINGE_ROUNDS * float(s.size) * s.shape[1]))
+    run_jobs(minimise, shares(len(s), _USUAL_ROUNDS * float(s.size) * s.shape[1]))
     H = q + s @ V
     return HingeRows(np.maximum(H, 0.0) if nonnegative else H, s)
 

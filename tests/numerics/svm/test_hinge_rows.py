@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import lsq_linear, minimize, nnls
 
 from labelfold.factorization._row_solvers import (
-    _hals_anywhere,
+    _hals_by_columns,
     hals,
     hinge_row_objectives,
     hinge_rows,
-    nonnegative_rows,
+    nonnegative_least_squares,
 )
 
 SHAPES = [(1, 1), (1, 5), (3, 4), (8, 3), (5, 12)]  # machines, components
@@ -106,14 +106,14 @@ def test_nonnegative_rows_where_single_coordinates_gain_next_to_nothing(rng):
     A = np.abs(rng.normal(size=(15, 8)))
     A[3] *= 1e4
     X = np.abs(rng.normal(size=(20, 8))) @ A.T
-    H = nonnegative_rows(X @ A, A.T @ A)
+    H = nonnegative_least_squares(X @ A, A.T @ A)
     exact = np.array([nnls(A, x)[0] for x in X])
     np.testing.assert_allclose(H, exact, atol=1e-4)
 
 
 def test_nonnegative_rows_equal_a_bounded_least_squares_solver(rng):
     A, X = rng.random((30, 8)), rng.standard_normal((15, 30))
-    H = nonnegative_rows(X @ A, A.T @ A)
+    H = nonnegative_least_squares(X @ A, A.T @ A)
     expected = [lsq_linear(A, x, bounds=(0, np.inf), method="bvls", tol=1e-14).x for x in X]
     np.testing.assert_allclose(H, expected, atol=1e-9)
 
@@ -124,9 +124,9 @@ def test_the_compiled_rounds_equal_their_slow_twin_and_lead_to_the_minimum(dtype
     Q, P = (A.T @ A).astype(dtype), (rng.standard_normal((40, 30)) @ A).astype(dtype)
     H = rng.random((40, 6)).astype(dtype)
     before = H.copy()
-    fast, slow = hals(H, P, Q, 3), _hals_anywhere(H, P, Q, 3)
+    fast, slow = hals(H, P, Q, 3), _hals_by_columns(H, P, Q, 3)
     assert fast.dtype == dtype
     np.testing.assert_array_equal(H, before)
     np.testing.assert_allclose(fast, slow, atol=100 * np.finfo(dtype).eps * np.abs(slow).max())
     if dtype is np.float64:
-        np.testing.assert_allclose(hals(H, P, Q, 3000), nonnegative_rows(P, Q), atol=1e-8)
+        np.testing.assert_allclose(hals(H, P, Q, 3000), nonnegative_least_squares(P, Q), atol=1e-8)
