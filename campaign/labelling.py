@@ -361,7 +361,7 @@ def opened_only() -> None:
 
 def with_labels(folder: Path) -> None:
     """Write a journal of some labels."""
-    from labelfold.app.label._journal import Journal, Line
+    from labelfold.app.io._label_file import Journal, Line
 
     journal = Journal(folder / "t.labels.csv", ["name"], ["name", "a", "b", "c", "d", "kind"])
     for i in range(30):

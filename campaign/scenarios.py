@@ -179,20 +179,19 @@ def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] 
 @cache
 def warm() -> None:
     """Import everything that the commands need, and shorten the demo."""
-    import labelfold.app.commands._compare as commands
-    import labelfold.app.io._shipped as shipped
+    import labelfold.app.commands._examples as examples
     from labelfold.app.commands._cli import main
 
     # the default is one lock for all forked children, which a killed child would never release
     tqdm.set_lock(threading.RLock())
-    load = shipped._load
+    load = examples._load
 
     def some(name: str) -> tuple:
         X, names, y = load(name)
         return X[:150, ::3][:, :12], names[::3][:12], y[:150]
 
-    shipped._load = some
-    commands._DEMO |= {"methods": ["pcals"], "repeats": 1}
+    examples._load = some
+    examples._DEMO |= {"methods": ["pcals"], "repeats": 1}
     here = Path.cwd()
     with (
         tempfile.TemporaryDirectory(dir=new_folder("warm-")) as folder,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from common import Report, Results, parameter
-from labelfold.app.label._honest import Answer, expected, forecast
+from labelfold.app.label._accuracy import Answer, expected, forecast
 
 _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
 _STRATEGIES = ("mixed", "random", "uncertainty alone")

@@ -22,7 +22,7 @@ from sklearn.metrics import r2_score
 from common import Report, Results, one_thread, parameter, result_folder, rng_of, seconds, words
 from labelfold import LabelFold
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expected import by_leave_one_out
+from labelfold.app.compare._held_out import by_leave_one_out
 from labelfold.app.registry import METHODS
 
 PEERS = ("ridge", "svr", "extra-trees")

@@ -128,11 +128,11 @@ def quick_comparisons(quick_tuning) -> Iterator[None]:
 
     `tests/app/compare/test_runner.py` compares with all folds.
     """
-    from labelfold.app.compare import _splits
+    from labelfold.app.compare import _held_out
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_splits, "_FOLDS", 3)
-        patched.setattr(_splits, "_MORE_FOLDS", 3)
+        patched.setattr(_held_out, "_FOLDS", 3)
+        patched.setattr(_held_out, "_MORE_FOLDS", 3)
         yield
 
 

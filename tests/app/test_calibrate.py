@@ -7,8 +7,13 @@ from sklearn.datasets import load_digits
 
 import labelfold
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expected import calibrate, confidence_curve, predict_held_out
-from labelfold.app.compare._explain import predict_with_confidence, score_gap
+from labelfold.app.compare._held_out import (
+    calibrate,
+    confidence_curve,
+    predict_held_out,
+    predict_with_confidence,
+    score_gap,
+)
 from labelfold.app.registry._methods import METHODS
 from labelfold.app.registry._tuned import settled
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from labelfold import Recipe
-from labelfold.app.io import FileProblem, _frames as frames, read_table
+from labelfold.app.io import FileProblem, _arrow_tables as frames, read_table
 from labelfold.app.io._csv import distinct_names
 
 TEXT = 'größe{s}note{s}kind\n1{d}5{s}"quoted {s} and ""more""\nin two lines"{s}x\n2{d}25{s}größer{s}\n'

@@ -11,8 +11,7 @@ import pytest
 from labelfold import LabelFold, compare, load
 from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._expected import by_leave_one_out, if_grouped
-from labelfold.app.compare._splits import fold_splits
+from labelfold.app.compare._held_out import by_leave_one_out, fold_splits, if_grouped
 from labelfold.app.io import read_table
 from labelfold.app.registry._method import fit_grouped
 from labelfold.app.registry._methods import get_method
@@ -224,7 +223,7 @@ def test_groups_of_other_sources(visits, tmp_path, capsys):
 
 
 def test_large_files_have_groups(visits, monkeypatch, capsys):
-    monkeypatch.setattr("labelfold.app.io._frames.LARGE", 0)
+    monkeypatch.setattr("labelfold.app.io._arrow_tables.LARGE", 0)
     assert expected(run(capsys, "fit visits.csv -t state --group patient -o model")[0])[3].endswith(
         "9 groups"
     )

@@ -464,7 +464,7 @@ def attacks(trace):
             "__class__": "list",
             "__module__": "builtins",
             "__loader__": "ListNode",
-            "content": [function_node("labelfold.app.io._problems", "writable_folder", "TypeNode")],
+            "content": [function_node("labelfold.app.io._files", "writable_folder", "TypeNode")],
         },
     }
     # neither a public function, nor what lies beside the names of labelfold.saved, nor an allowed class by the
@@ -481,8 +481,8 @@ def attacks(trace):
         "os.system": function_node("os", "system"),
         "builtins.eval": function_node("builtins", "eval"),
         "functools.partial": partial,
-        "labelfold.app.io._problems.writable_folder": ours,
-        "labelfold.app.io._problems.os": function_node("labelfold.app.io._problems", "os"),
+        "labelfold.app.io._files.writable_folder": ours,
+        "labelfold.app.io._files.os": function_node("labelfold.app.io._files", "os"),
         "labelfold.app.registry._partly_labelled.clone": function_node(
             "labelfold.app.registry._partly_labelled", "clone"
         ),
@@ -738,8 +738,8 @@ def test_devices_and_pipes_are_no_files_to_read(tmp_path):
 @pytest.fixture
 def small_limits(monkeypatch):
     """Have files refused that unpack to more than a megabyte, so that a test need not fill the memory."""
-    monkeypatch.setattr("labelfold.app.io._problems.ALWAYS", 1 << 20)
-    monkeypatch.setattr("labelfold.app.io._problems._LONGEST_LINE", 1 << 18)
+    monkeypatch.setattr("labelfold.app.io._files.ALWAYS", 1 << 20)
+    monkeypatch.setattr("labelfold.app.io._files._LONGEST_LINE", 1 << 18)
 
 
 @pytest.mark.parametrize("name", ["b.csv.gz", "b.svmlight.gz", "b.tsv.bz2", "b.npz", "b.parquet"])

@@ -50,7 +50,7 @@ def test_fit_leaves_out_a_column_filled_where_rows_are_labelled(ending, capsys, 
     monkeypatch.chdir(tmp_path)
     name = f"t.{ending.split()[0]}"
     if ending.endswith("blocks"):
-        monkeypatch.setattr("labelfold.app.io._frames.LARGE", 100)
+        monkeypatch.setattr("labelfold.app.io._arrow_tables.LARGE", 100)
     if ending == "jsonl":
         table.to_json(name, orient="records", lines=True)
     elif ending == "parquet":

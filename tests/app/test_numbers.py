@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data, read_target_labels
-from labelfold.app.compare._splits import make_plan
+from labelfold.app.compare._runner import make_plan
 from labelfold.app.io import load_model
 from labelfold.app.registry._methods import available_methods
 from labelfold.app.registry._suitability import takes

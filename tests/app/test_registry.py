@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
-from labelfold.app.compare._explain import predict_with_confidence
+from labelfold.app.compare._held_out import predict_with_confidence
 from labelfold.app.registry._methods import BASELINES, METHODS, OWN, USES, available_methods, get_method
 from labelfold.app.registry._multilabel import PerLabel, Trees, right
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing

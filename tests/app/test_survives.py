@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from labelfold.app.commands._cli import main
-from labelfold.app.compare._store import FolderLock
 from labelfold.app.io import FileProblem, _writing, _writing as _finished
+from labelfold.app.io._writing import FolderLock
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import labelfold.app.io._frames as frames
+import labelfold.app.io._arrow_tables as frames
 from labelfold import UnseenValuesWarning, load
 from labelfold.app.commands._cli import main
 

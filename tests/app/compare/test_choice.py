@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r2_score
 
-from labelfold.app.compare._choice import Measure, OutOfFold, choose, gap, measure_for
+from labelfold.app.compare._scores import Measure, OutOfFold, choose, gap, measure_for
 
 ACCURACY = Measure("accuracy", "accuracy")
 R2 = Measure("R²", "r2")

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_iris
 from sklearn.dummy import DummyClassifier
 
-from labelfold.app.compare._data import outweighing, read_data
-from labelfold.app.compare._splits import fold_splits, image_sides, make_plan
+from labelfold.app.compare._data import image_sides, outweighing, read_data
+from labelfold.app.compare._held_out import fold_splits
+from labelfold.app.compare._runner import make_plan
 from labelfold.app.compare._store import COLUMNS, Bar, Clock, Store, TimeUp
 from labelfold.app.registry._methods import get_method
 from labelfold.app.registry._partly_labelled import Labelled
@@ -334,8 +335,8 @@ def test_few_labels_are_compared_by_more_folds(data, n_labels, folds):
 @pytest.fixture
 def two_folds(monkeypatch):
     """Where every method runs, two folds show as much as five."""
-    monkeypatch.setattr("labelfold.app.compare._splits._FOLDS", 2)
-    monkeypatch.setattr("labelfold.app.compare._splits._MORE_FOLDS", 2)
+    monkeypatch.setattr("labelfold.app.compare._held_out._FOLDS", 2)
+    monkeypatch.setattr("labelfold.app.compare._held_out._MORE_FOLDS", 2)
 
 
 def test_what_suits_is_run_and_what_does_not_is_said(data, two_folds):

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 
-from labelfold.app.label._journal import Journal
-from labelfold.app.label._material import material
+from labelfold.app.io._label_file import Journal
 from labelfold.app.label._notebook import _table
 from labelfold.app.label._session import Session
+from labelfold.app.label._table import material
 
 CLASSES = ("round", "long", "flat")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labelfold.app.compare._review import HeldOutPredictions
-from labelfold.app.label._honest import Answer, curve, expected, forecast, look_again
+from labelfold.app.label._accuracy import Answer, curve, expected, forecast, look_again
 from labelfold.app.label._worker import start
 
 

@@ -8,10 +8,8 @@ import pandas as pd
 import pytest
 from small_session import flowers, session_on
 
-from labelfold.app.io import FileProblem, read_table
-from labelfold.app.io._label_file import label_lines
-from labelfold.app.label import _journal
-from labelfold.app.label._journal import Journal, Line, refuse_taken
+from labelfold.app.io import FileProblem, _label_file, read_table
+from labelfold.app.io._label_file import Journal, Line, label_lines, refuse_taken
 
 
 def line(number, label, time="t", **more):
@@ -36,7 +34,7 @@ def test_lines_come_back_as_they_were_written(tmp_path):
 def test_a_line_is_synced_before_append_returns(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "a.csv")
     synced = []
-    monkeypatch.setattr(_journal.os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    monkeypatch.setattr(_label_file.os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
     journal.append([line(1, "a")])
     assert synced == [(tmp_path / "a.csv").stat().st_size]
     journal.close()
@@ -137,7 +135,7 @@ def test_a_full_disk_leaves_the_file_as_it_was(tmp_path, monkeypatch):
             return write(handle, bytes(content[:5]))
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_journal.os, "write", full)
+    monkeypatch.setattr(_label_file.os, "write", full)
     with pytest.raises(FileProblem, match="No space left"):
         journal.append([line(2, "b")])
     assert path.read_bytes() == before

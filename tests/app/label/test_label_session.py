@@ -8,10 +8,10 @@ import pytest
 from small_session import CLASSES, flowers, made, session_on
 
 from labelfold.app.io import FileProblem, read_table
+from labelfold.app.io._label_file import Journal
 from labelfold.app.io._problems import Refusal
-from labelfold.app.label._journal import Journal
-from labelfold.app.label._material import material
 from labelfold.app.label._session import Session
+from labelfold.app.label._table import material
 
 
 @pytest.fixture

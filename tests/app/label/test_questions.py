@@ -5,8 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from labelfold.app.compare._review import nearest, settle, unit
-from labelfold.app.label._questions import STRATEGIES, Questions
+from labelfold.app.compare._active_learning import (
+    STRATEGIES,
+    Questions,
+    choose_by_gain,
+    distance_to_labelled,
+    unit_scale,
+)
 from labelfold.app.label._worker import start
 
 SIZES = (60, 50, 40, 30, 20, 20)
@@ -141,11 +146,11 @@ def test_an_unknown_strategy_is_refused():
         Questions(3).next(None, None, np.zeros(3, dtype=bool), strategy="best", asked=[], n_answered=0)
 
 
-def test_settle_takes_the_largest_gain_one_after_the_other(rng):
+def test_the_largest_gain_is_taken_one_after_the_other(rng):
     R, unsure = rng.standard_normal((40, 2)), rng.random(40)
     away = np.linalg.norm(R[:, None] - R, axis=2)
-    near = nearest(R, R[:3])
-    chosen = settle(away, near, unsure, 5)
+    near = distance_to_labelled(R, R[:3])
+    chosen = choose_by_gain(away, near, unsure, 5)
     for one in chosen:
         gains = [
             sum(u * max(0, 1 - a / d) for u, a, d in zip(unsure, away[:, c], near, strict=True) if d > 1e-6)
@@ -155,10 +160,10 @@ def test_settle_takes_the_largest_gain_one_after_the_other(rng):
         assert gains[one.candidate] == pytest.approx(max(gains), rel=1e-4)
         near = np.minimum(near, away[:, one.candidate])
     allowed = np.arange(40) == 7
-    assert [one.candidate for one in settle(away, None, unsure, 3, allowed)] == [7]
+    assert [one.candidate for one in choose_by_gain(away, None, unsure, 3, allowed)] == [7]
 
 
 def test_unit_has_mean_squared_norm_one(rng):
-    R = unit(5 + 3 * rng.standard_normal((50, 4)))
+    R = unit_scale(5 + 3 * rng.standard_normal((50, 4)))
     assert (R**2).sum(axis=1).mean() == pytest.approx(1)
-    assert not unit(np.ones((5, 2))).any()
+    assert not unit_scale(np.ones((5, 2))).any()

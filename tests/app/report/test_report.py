@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 
-from labelfold.app.compare._explain import correlations, predict_with_confidence
+from labelfold.app.compare._held_out import predict_with_confidence
+from labelfold.app.compare._review import correlations
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report import compare

@@ -16,7 +16,7 @@ from shapes import FORMATS, as_text, mixed_table, objects, write_lines, write_ne
 
 from labelfold import Recipe
 from labelfold.app.commands._cli import main
-from labelfold.app.io import FileProblem, _frames as gathering, load_model, read_table
+from labelfold.app.io import FileProblem, _arrow_tables as gathering, load_model, read_table
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 
@@ -316,7 +316,7 @@ def test_bad_files(name, tmp_path):
 
 
 def test_a_small_workbook_that_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfold.app.io._problems.ALWAYS", 1 << 20)
+    monkeypatch.setattr("labelfold.app.io._files.ALWAYS", 1 << 20)
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("xl/worksheets/sheet1.xml", bytes(2 << 20))
     refused(lambda: read_table(tmp_path / "t.xlsx"), "over 200 times its own size")

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._apply import predictions_of_rows, refuse_destination, write_predictions
@@ -30,21 +29,17 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io import (
-    SHIPPED,
     Refusal,
     count,
     find,
     finished_together,
     hidden,
     printable,
-    read_table,
     refuse_input,
     refusing,
-    shipped_truth,
     writable_file,
     writable_folder,
     write_finished,
-    write_shipped,
 )
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -58,8 +53,6 @@ Limit = Annotated[
 ]
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
-_DEMO_LABELS = 100
-_DEMO: dict[str, Any] = {"time_limit": 60}
 _MADE = (
     "model.skops",
     "embedding.parquet",
@@ -147,70 +140,6 @@ def compare_command(
     )
 
 
-@app.command(epilog=MEMORY["shipped"])
-def datasets(
-    name: Annotated[str | None, typer.Argument(help="The set to write. Default: list all.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .csv, .tsv or .parquet file to write.")
-    ] = None,
-    labels: Annotated[
-        int | None, typer.Option("--labels", help="Number of labels to keep. Default: all.")
-    ] = None,
-    seed: options.Seed = 0,
-) -> None:
-    """List the data sets that come with scikit-learn, or write one as a table to try things on."""
-    if name is None:
-        grid = Grid(box=None, pad_edge=False)
-        for heading in ("name", "rows", "columns", "classes", "what it is"):
-            grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
-        for entry in SHIPPED.values():
-            grid.add_row(entry.name, f"{entry.rows:,}", str(entry.columns), str(entry.classes), entry.what)
-        console().print(grid)
-        return
-    with refusing():
-        path = write_shipped(name, output, labels, seed)
-        entry = SHIPPED[name]
-    kept = entry.rows if labels is None else labels
-    say(
-        f"{entry.what}: {entry.rows:,} rows × {entry.columns} columns, {kept:,} rows labelled in {entry.classes} "
-        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row"
-    )
-
-
-@app.command(epilog=MEMORY["shipped"])
-def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
-    """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
-    writable_folder(output)
-    entry = SHIPPED["digits"]
-    path = write_shipped("digits", output / "digits.csv", _DEMO_LABELS, seed)
-    command = (
-        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
-        f"--output {output}"
-    )
-    say(
-        f"Data: scikit-learn's handwritten digits, {entry.rows:,} images × {entry.columns} pixels, "
-        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}"
-    )
-    table = read_table(path, target=entry.target, id_columns=["row"])
-    _compare(
-        table,
-        -1,
-        output,
-        True,
-        command,
-        random_state=seed,
-        name="the handwritten digits",
-        began=context.obj,
-        **_DEMO,
-    )
-    truth = shipped_truth("digits")
-    assert table.y is not None
-    hidden = np.array([label is None for label in table.y])
-    said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
-    share = np.mean(said[hidden] == truth[hidden])
-    say(f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly.")
-
-
 def _compare(
     table: Any,
     mark: Any,
@@ -225,7 +154,8 @@ def _compare(
     **settings: Any,
 ) -> None:
     """Run a comparison, print it and write its files; ``began`` is the time when the command started."""
-    from labelfold.app.compare import FolderLock, NothingHeldOut
+    from labelfold.app.compare import NothingHeldOut
+    from labelfold.app.io import FolderLock
     from labelfold.app.report import compare
 
     called = printable(str(table.source.name or table.source))

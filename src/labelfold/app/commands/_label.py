@@ -87,7 +87,7 @@ def label_command(
 
 def _label_file(rows: GivenRows, output: Path | None) -> Path:
     """Return the file of labels, checked before anything is read."""
-    from labelfold.app.label import refuse_taken
+    from labelfold.app.io import refuse_taken
 
     file = output or beside(find(rows.data, rows.reading)[1], rows.reading)
     writable_folder(file.parent, make=False)

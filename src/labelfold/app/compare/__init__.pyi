@@ -1,32 +1,27 @@
-from ._choice import (
-    interval as interval,
+from ._active_learning import (
+    STRATEGIES as STRATEGIES,
+    Question as Question,
+    Questions as Questions,
+    unit_scale as unit_scale,
 )
 from ._data import (
     Data as Data,
     as_matrix as as_matrix,
-    medians as medians,
+    image_sides as image_sides,
     named_rows as named_rows,
     read_data as read_data,
     read_target_labels as read_target_labels,
 )
-from ._expected import (
+from ._held_out import (
     by_leave_one_out as by_leave_one_out,
     calibrate as calibrate,
     expectation as expectation,
     expected as expected,
     if_grouped as if_grouped,
-    predict_held_out as predict_held_out,
-    without_unlike as without_unlike,
-)
-from ._explain import (
-    MOST_COMPONENTS as MOST_COMPONENTS,
-    correlations as correlations,
-    fit_notes as fit_notes,
     last_step as last_step,
+    predict_held_out as predict_held_out,
     predict_with_confidence as predict_with_confidence,
-    top_features as top_features,
-    top_gap as top_gap,
-    view_kinds as view_kinds,
+    without_unlike as without_unlike,
 )
 from ._results import (
     Results as Results,
@@ -37,22 +32,23 @@ from ._results import (
     two_scores as two_scores,
 )
 from ._review import (
+    MOST_COMPONENTS as MOST_COMPONENTS,
     HeldOutPredictions as HeldOutPredictions,
     Map as Map,
-    nearest as nearest,
-    settle as settle,
-    unit as unit,
+    correlations as correlations,
+    fit_notes as fit_notes,
+    top_features as top_features,
+    view_kinds as view_kinds,
 )
 from ._runner import (
     MOST_REPEATS as MOST_REPEATS,
     NothingHeldOut as NothingHeldOut,
+    checked_sizes as checked_sizes,
     run_comparison as run_comparison,
 )
-from ._splits import (
-    checked_sizes as checked_sizes,
-    image_sides as image_sides,
-    whole as whole,
+from ._scores import (
+    interval as interval,
 )
 from ._store import (
-    FolderLock as FolderLock,
+    whole as whole,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from labelfold.app.compare._choice import Measure, measure_for
 from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
+from labelfold.app.compare._scores import Measure, measure_for
 from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, coded
 from labelfold.labels import Labels, read_labels, wording
@@ -564,3 +565,17 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
         return as_written(table.raw, recipe.ids_)
     return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
+
+
+def image_sides(
+    d: int, names: Sequence[str] | None, image_shape: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """Return the shape of images with d columns: the given one or that of the column names; None if not images."""
+    if image_shape is not None:
+        shape = tuple(int(side) for side in image_shape)
+        if prod(shape) != d or len(shape) not in (2, 3) or shape[2:] not in ((), (3,)):
+            said = " x ".join(map(str, shape))
+            raise ValueError(f"Images of {said} have {prod(shape)} pixels, and X has {d} columns.")
+        return shape
+    pixels, found = pixel_columns(names or ())
+    return found if len(pixels) == d else None

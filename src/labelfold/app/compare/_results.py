@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.compare import _review
-from labelfold.app.compare._choice import Choice, Measure, OutOfFold, choose, gap
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._expected import HeldOut, by_leave_one_out, distance, if_grouped, without_unlike
-from labelfold.app.compare._splits import predictions_of, whole
-from labelfold.app.compare._store import COLUMNS
+from labelfold.app.compare._held_out import (
+    HeldOut,
+    by_leave_one_out,
+    distance,
+    if_grouped,
+    predictions_of,
+    without_unlike,
+)
+from labelfold.app.compare._scores import Choice, Measure, OutOfFold, choose, gap
+from labelfold.app.compare._store import COLUMNS, whole
 from labelfold.app.io import count, pd
 from labelfold.app.registry import Method, gloss
 from labelfold.model_selection import one_standard_error

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.decomposition import TruncatedSVD
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app.compare._expected import HeldOut, calibrate, is_calibrated, predict_held_out
-from labelfold.app.compare._explain import (
-    ViewKind,
-    correlations,
+from labelfold.app.compare._active_learning import next_rows
+from labelfold.app.compare._data import medians
+from labelfold.app.compare._held_out import (
+    HeldOut,
+    calibrate,
+    is_calibrated,
     last_step,
+    predict_held_out,
     predict_with_confidence,
-    view_kinds,
 )
-from labelfold.app.compare._splits import whole
-from labelfold.app.registry import UNIT_VARIANCE, fit_grouped, only_missing
+from labelfold.app.compare._store import whole
+from labelfold.app.registry import fit_grouped, only_missing
 from labelfold.features import layout
 
 if TYPE_CHECKING:
@@ -33,9 +36,6 @@ _LANDMARKS = 1000  # landmarks of a layout; more take seconds and look the same
 _MOST_SHOWN = 12  # most components shown
 _MOST_LOOKED_AT = 2000  # most rows for the correlations of views with columns
 _SURE = 0.8  # least confidence in another class for a label to be listed as doubtful
-_MOST_NEXT = 20
-_MOST_SETTLED = 2000  # most unlabelled, and most labelled, rows in `settle`
-_MOST_SAMPLED = 5000  # most unlabelled, and most labelled, rows in `greedy_sample`
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Review:
     views : list of ViewKind
         The kinds of views of a LabelFold.
     next_rows : ndarray
-        Unlabelled rows to label next; see `_next_rows`.
+        Unlabelled rows to label next; see `next_rows`.
     next_predicted : list of str
         Their predictions.
     next_confidence : ndarray
@@ -142,7 +142,8 @@ def review(found: Results) -> Review:
         warnings.simplefilter("ignore")  # the runs recorded the warnings
         model, data = found.fitted(), found.data
         embedded = np.asarray(model.transform(data.X)) if hasattr(model, "transform") else None
-        rows, predicted, sure = next_rows(found, model, embedded)
+        how = found.settings
+        rows, predicted, sure = next_rows(data, model, embedded, scale=how["scale"], seed=how["random_state"])
         text = [data.named(code) for code in codes(data, predicted)]
         parts, names = _parts(model, data, embedded)
         strengths = None if parts is None else correlations(data.X, parts)
@@ -285,141 +286,144 @@ def _principal(X: Any, k: int) -> np.ndarray:
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
-def next_rows(found: Results, model: Any, Z: np.ndarray | None) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Return the unlabelled rows to label next, their predictions and confidences.
+_SLAB = 16384  # rows
 
-    For classes they are chosen by `settle` in the embedding Z, or by least confidence if there is no embedding. For
-    numbers they are chosen by `greedy_sample`.
-    """
-    data = found.data
-    rows = data.unlabelled
-    if not len(rows):
-        return rows, [], np.empty(0)
-    if data.facts.numbers:
-        return _next_numbers(found, model)
-    predicted, confidence = predict_with_confidence(model, data.X[rows])
-    if np.isnan(confidence).all():
-        return rows[:0], [], np.empty(0)
-    chosen = np.argsort(confidence, kind="stable")[:_MOST_NEXT]
-    if Z is not None:
-        rng = np.random.default_rng(found.settings["random_state"])
-        some = np.sort(rng.permutation(len(rows))[:_MOST_SETTLED])
-        known = np.sort(rng.permutation(data.labels.index)[:_MOST_SETTLED])
-        R = StandardScaler(with_mean=False).fit_transform(Z)
-        near, away = nearest(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
-        best = settle(away, near, np.nan_to_num(1 - confidence[some]), _MOST_NEXT)
-        settling = some[[one.candidate for one in best]]
-        # if `settle` returns fewer rows, the least confident ones follow
-        chosen = np.concatenate([settling, np.setdiff1d(chosen, settling)])[:_MOST_NEXT].astype(int)
-    return rows[chosen], predicted[chosen], confidence[chosen]
+MOST_COMPONENTS = 12  # most components shown of a model, and columns of each
+
+_MOST_COLUMNS = 4  # most columns named for a view
+
+_VIEWS = {
+    "linear": "linear: weighted sums of all columns",
+    "principal": "principal: weighted sums of the main directions of the columns",
+    "rbf": "RBF: likeness to labelled rows, by squared differences of the columns",
+    "laplace": "Laplace: likeness to labelled rows, by differences summed column by column",
+    "graph": "graph: labels passed on between rows that are neighbours in the columns",
+    "trees": "extra trees: questions about one column at a time",
+}
 
 
-def _next_numbers(found: Results, model: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    data = found.data
-    rng = np.random.default_rng(found.settings["random_state"])
-    rows = np.sort(rng.permutation(data.unlabelled)[:_MOST_SAMPLED])
-    known = np.sort(rng.permutation(data.labels.n_labelled)[:_MOST_SAMPLED])
-    own, others = data.X[data.labels.index[known]], data.X[rows]
-    if found.settings["scale"] == UNIT_VARIANCE:
-        scaler = StandardScaler(with_mean=False).fit(data.X)
-        own, others = scaler.transform(own), scaler.transform(others)
-    predicted = np.asarray(model.predict(data.X[rows]))
-    chosen = greedy_sample(others, predicted, own, data.truth[known], _MOST_NEXT)
-    return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
-
-
-def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, most: int) -> np.ndarray:
-    """Return up to ``most`` rows by improved greedy sampling.
-
-    Each row has the largest distance to its nearest labelled row, where the distance is the product of the distances
-    in X and in y. A chosen row then counts as labelled with its prediction. (Wu, Lin & Huang, Active learning for
-    regression using greedy sampling, Information Sciences 2019.)
-
-    >>> X = np.array([[0.1], [5.0], [5.1]])
-    >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
-    [2, 0]
-    """
-    away = euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)
-    chosen: list[int] = []
-    least = away.min(axis=1)
-    while len(chosen) < min(most, len(least)):
-        row = int(np.argmax(least))
-        if least[row] <= 0:
-            break
-        chosen.append(row)
-        to_row = euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
-        least = np.minimum(least, to_row)
-    return np.array(chosen, dtype=int)
-
-
-class Chosen(NamedTuple):
-    """A candidate that was chosen.
-
-    Attributes
-    ----------
-    candidate : int
-        Its index among the candidates.
-    gain : float
-        See the module.
-    takes : ndarray of bool of shape (t,)
-        The rows that are nearer to it than to any labelled row.
-    """
-
-    candidate: int
-    gain: float
-    takes: np.ndarray
-
-
-def settle(
-    away: np.ndarray, near: np.ndarray | None, unsure: np.ndarray, most: int, allowed: Any = True
-) -> list[Chosen]:
-    """Return up to ``most`` candidates, greedily by gain.
+def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
+    """Return the correlation of every component with every column, (k, d); 0 if one of them is constant.
 
     Parameters
     ----------
-    away : ndarray of shape (t, c)
-        Distances between rows and candidates.
-    near : ndarray of shape (t,), or None
-        Distance of each row from its nearest labelled row; None if no row is labelled.
-    unsure : ndarray of shape (t,)
-        Uncertainty of each row.
-    allowed : ndarray of bool of shape (c,), or True
-        Which candidates may be chosen.
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+    Z : ndarray of shape (n, k)
+        Their embedding.
 
     Examples
     --------
-    >>> x = np.array([0.0, 1.0, 2.0, 9.0, 9.5])
-    >>> away = np.abs(x[:, None] - x)
-    >>> [one.candidate for one in settle(away, None, np.ones(5), 2)]
-    [2, 3]
-    >>> [one.candidate for one in settle(away, np.abs(x - 1.5), np.ones(5), 1)]
-    [3]
+    >>> X = np.array([[0.0, 5.0], [1.0, 5.0], [2.0, 5.0]])
+    >>> correlations(X, np.array([[3.0], [2.0], [1.0]])).round(6).tolist()
+    [[-1.0, 0.0]]
     """
-    near = np.full(len(away), away.max(initial=0.0)) if near is None else near
-    chosen: list[Chosen] = []
-    while len(chosen) < most:
-        nearer = near[:, None] - away
-        counts = np.divide(unsure, near, out=np.zeros(len(near)), where=near > 0).astype(away.dtype)
-        gains = np.where(allowed, counts @ np.maximum(nearer, 0.0, out=nearer), 0.0)
-        best = int(gains.argmax()) if len(gains) else 0
-        if not len(gains) or gains[best] <= 0:
-            break
-        chosen.append(Chosen(best, float(gains[best]), nearer[:, best] > 0))
-        near = np.minimum(near, away[:, best])
-    return chosen
+    Z = np.asarray(Z, dtype=np.float64)
+    Z = Z - Z.mean(axis=0)
+    n = X.shape[0]
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    squares, shared = np.zeros(X.shape[1]), np.zeros((X.shape[1], Z.shape[1]))
+    for i in range(0, n, _SLAB):  # slab by slab, so that X is not copied
+        rows, placed = X[i : i + _SLAB], Z[i : i + _SLAB]
+        if sp.issparse(X):
+            squares += np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, X.shape[1])
+        else:
+            rows = rows - mean
+            squares += np.einsum("ij,ij->j", rows, rows)
+        shared += rows.T @ placed  # Z is centred, so a sparse X need not be
+    if sp.issparse(X):
+        squares -= n * mean**2
+    scale = np.sqrt(np.maximum(squares, 0))[:, None] * np.linalg.norm(Z, axis=0)
+    # below this a column or component is constant up to rounding
+    tiny = 1e-7 * np.sqrt(n) * np.maximum(np.abs(mean), 1e-300)[:, None] * np.linalg.norm(Z, axis=0)
+    return np.divide(shared, scale, out=np.zeros_like(shared), where=scale > tiny).T
 
 
-def nearest(R: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Return the distance of each row of R, (t, k), from the nearest row of known; None if that is empty."""
-    return euclidean_distances(R, known).min(axis=1).astype(R.dtype) if len(known) else None
+def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list[list[tuple[str, float]]]:
+    """Return for each component the columns of largest absolute correlation, with the correlation.
+
+    >>> top_features(np.array([[0.1, -0.9, 0.0, 0.5]]), ["a", "b", "c", "d"], most=2)
+    [[('b', -0.9), ('d', 0.5)]]
+    """
+    found = []
+    for row in strengths:
+        order = np.argsort(-np.abs(row), kind="stable")[:most]
+        found.append([(names[j], float(row[j])) for j in order if row[j] != 0])
+    return found
 
 
-def unit(R: np.ndarray) -> np.ndarray:
-    """Return centred coordinates with a mean squared norm of 1; zeros if all rows are equal."""
-    R = np.nan_to_num(np.asarray(R, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    if not R.size:
-        return np.zeros((len(R), 1))
-    R = R / max(np.abs(R).max(), np.finfo(np.float64).tiny)  # so that squares do not overflow
-    R = R - R.mean(axis=0)
-    size = np.sqrt(np.square(R).sum(axis=1).mean())
-    return R / size if size > 1e-12 else np.zeros_like(R)
+class ViewKind(NamedTuple):
+    """The views of one kind and one form of the columns in a LabelFold, and their share of the weight.
+
+    ``columns`` are the columns that correlate most with the scores of these views.
+    """
+
+    what: str
+    form: str
+    share: float
+    columns: list[str]
+
+
+def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[ViewKind]:
+    """Return the kinds of views that a LabelFold blends with a weight of 1% or more, heaviest first.
+
+    Parameters
+    ----------
+    model : estimator
+        Only a LabelFold has views.
+    X : array or sparse matrix, optional
+        Rows for the correlations of views with columns.
+    names : sequence of str
+        Names of the columns.
+
+    Returns
+    -------
+    list of ViewKind
+    """
+    table = getattr(model, "view_weights_", None)
+    if table is None:
+        return []
+    total: dict[tuple[str, str], float] = {}
+    for family, form, weight in zip(table["family"], table["form"], table["weight"], strict=True):
+        total[str(family), str(form)] = total.get((str(family), str(form)), 0.0) + float(weight)
+    scores = {} if X is None else model.view_scores(X)
+    found = []
+    for (family, form), share in sorted(total.items(), key=lambda item: -item[1]):
+        if share < 0.01:
+            continue
+        part = scores.get(("linear" if family == "principal" else family, form))
+        columns = []
+        if part is not None:
+            closest = np.abs(correlations(X, part)).max(axis=0, keepdims=True)
+            columns = [name for name, _ in top_features(closest, list(names), _MOST_COLUMNS)[0]]
+        found.append(ViewKind(_VIEWS.get(family, family), form, share, columns))
+    return found
+
+
+def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
+    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
+    labels = data.labels
+    numbers = labels.task == "regression"
+    tops = None
+    if embedded is not None:
+        names = [data.column(j) for j in range(data.X.shape[1])]
+        tops = top_features(
+            correlations(data.X, np.asarray(embedded)[:, :MOST_COMPONENTS]), names, MOST_COMPONENTS
+        )
+    return {
+        "method": method.name,
+        "target": table.targets or None,
+        # a recipe stores the names itself
+        "columns": table.feature_names if data.recipe is None else None,
+        "images": table.images,
+        "index_base": table.index_base,
+        "n_components": None if embedded is None else int(embedded.shape[1]),
+        "n_rows": int(data.X.shape[0]),
+        "n_labelled": int(labels.n_labelled),
+        "counts": None if numbers else labels.counts().tolist(),
+        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
+        "within": None if expected is None else expected.within,
+        "top_features": tops,
+        # a recipe stores the medians itself
+        "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
+    }

@@ -12,14 +12,21 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm.auto import tqdm
 
-from labelfold.app.io import FileProblem, append_synced, lock, writable_file, writable_folder, write_finished
+from labelfold.app.io import (
+    FileProblem,
+    FolderLock,
+    append_synced,
+    pd,
+    writable_file,
+    write_finished,
+)
 
 COLUMNS = {
     "method": str,
@@ -216,63 +223,6 @@ def _row(line: bytes) -> dict[str, Any] | None:
     return row if usable and ended and all(row[name] is not None for name in _ALWAYS) else None
 
 
-class FolderLock(os.PathLike):
-    """A locked folder. The lock ends with :meth:`release` or with the process.
-
-    It is a lock of the operating system on an open file (``flock``; on Windows a locked byte), so a file left by a
-    killed process locks nothing. On file systems without locks there is no lock. :func:`labelfold.compare` accepts
-    this object in place of the folder, which then stays locked after the comparison.
-
-    Parameters
-    ----------
-    folder : path
-        The folder; it is created if missing.
-    """
-
-    def __init__(self, folder: str | os.PathLike):
-        self.folder = writable_folder(folder)
-        self._handle: int | None = None
-        how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the folder
-        try:
-            self._handle = os.open(self.folder / ".lock", how, 0o666)
-            if lock(self._handle) is False:
-                raise FileProblem(
-                    f"Another comparison{_owner(self._handle)} is writing to {self.folder}; wait for it to end, or "
-                    "name another folder."
-                )
-            os.ftruncate(self._handle, 0)
-            os.write(self._handle, str(os.getpid()).encode())
-        except OSError as error:
-            self.release()
-            raise FileProblem(f"{self.folder} could not be written to: {error.strerror or error}.") from error
-        except BaseException:
-            self.release()
-            raise
-
-    def __fspath__(self) -> str:
-        return str(self.folder)
-
-    def __enter__(self) -> FolderLock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-    def release(self) -> None:
-        """Release the lock."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-
-def _owner(handle: int) -> str:
-    """Return the process that holds the lock, if its file can be read, for a message."""
-    number = b""
-    with suppress(OSError):  # Windows cannot read a locked byte
-        number = os.read(handle, 20)
-    return f" (process {int(number)})" if number.isdigit() else ""
-
-
 class TimeUp(BaseException):
     """The time limit is reached. Not an Exception, so that only the runner catches it, like KeyboardInterrupt."""
 
@@ -419,3 +369,8 @@ def in_words(seconds: float) -> str:
 
 def _has_alarm() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
+def whole(value: Any) -> int | None:
+    """Return a cell of a table as int, None if it is missing."""
+    return None if pd.isna(value) else int(value)

@@ -15,12 +15,23 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-import sqlalchemy as sa
 
+from labelfold.app.io._arrow_tables import CELLS, gathered, table_of
 from labelfold.app.io._csv import distinct_names
-from labelfold.app.io._frames import CELLS, gathered, table_of
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, existing_file, listed, one_line
+from labelfold.app.io._files import existing_file
+from labelfold.app.io._problems import (
+    FileProblem,
+    count,
+    did_you_mean,
+    hidden,
+    listed,
+    one_line,
+    without_password,
+)
 from labelfold.app.io._sources import Request, needed
+from labelfold.tables import installed
+
+sa = installed("sqlalchemy", "Databases are read with sqlalchemy: pip install 'labelfold[sql]'.")
 
 _SELECTS = ("select", "with", "values", "from", "table")
 # Strings, quoted names and comments; a semicolon in them does not end a statement.
@@ -34,10 +45,6 @@ _DUCKDB = "256MB"  # memory limit
 # Seconds to wait for another program's lock, and for a server to answer.
 _PATIENCE = 5
 _TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
-# The password, between user and host. It may contain @ and blanks, so the last @ ends it.
-_USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
-_PASSWORD, _ANY_PASSWORD = re.compile(rf"{_USER}\S*@"), re.compile(rf"{_USER}.*@", re.DOTALL)
-_KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]*", re.IGNORECASE)
 _TITLES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 # The dialects of SQLAlchemy, by the name before the colon.
 _DRIVERS = {
@@ -250,24 +257,6 @@ def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[A
 
 def _texts(values: Any) -> list[str | None]:
     return [None if value is None or value != value else str(value) for value in values]
-
-
-def without_password(text: str) -> str:
-    """Return text with *** in place of the password of an address in it.
-
-    >>> without_password("postgresql://me:a@b:c@host/shop?sslmode=require was not found.")
-    'postgresql://me:***@host/shop?sslmode=require was not found.'
-    """
-    return _KEY.sub(r"\g<before>***", _PASSWORD.sub(r"\g<before>***@", text))
-
-
-def hidden(address: str) -> str:
-    """Return an address with *** in place of its password; other text as it is.
-
-    >>> hidden("postgresql://me:a b@host/shop")
-    'postgresql://me:***@host/shop'
-    """
-    return _KEY.sub(r"\g<before>***", _ANY_PASSWORD.sub(r"\g<before>***@", address))
 
 
 @dataclass(frozen=True)

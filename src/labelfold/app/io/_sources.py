@@ -17,14 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from labelfold.app.io._problems import (
-    FileProblem,
-    did_you_mean,
-    existing_file,
-    is_packed,
-    read_from,
-    unpacked_name,
-)
+from labelfold.app.io._files import existing_file, is_packed, unpacked_name
+from labelfold.app.io._problems import FileProblem, did_you_mean, read_from
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 
@@ -145,10 +139,10 @@ class TableSource:
 
 _SQL: dict[str, Any] = {"takes": ("query", "table"), "extra": "sql"}
 _ALL = (
-    TableSource("csv", "_frames:read_csv", (".csv", ".txt"), ("encoding",), packed=True),
-    TableSource("tsv", "_frames:read_csv", (".tsv", ".tab"), ("encoding",), packed=True),
-    TableSource("parquet", "_frames:read_parquet", (".parquet", ".pq")),
-    TableSource("arrow", "_tables:read_arrow", (".arrow", ".feather", ".ipc", ".arrows")),
+    TableSource("csv", "_csv:read_csv", (".csv", ".txt"), ("encoding",), packed=True),
+    TableSource("tsv", "_csv:read_csv", (".tsv", ".tab"), ("encoding",), packed=True),
+    TableSource("parquet", "_arrow_tables:read_parquet", (".parquet", ".pq")),
+    TableSource("arrow", "_arrow_tables:read_arrow", (".arrow", ".feather", ".ipc", ".arrows")),
     TableSource("jsonl", "_json_lines:read_json_lines", (".jsonl", ".ndjson", ".json"), packed=True),
     TableSource(
         "excel",
@@ -163,7 +157,7 @@ _ALL = (
     TableSource(
         "svmlight", "_matrices:svmlight_source", (".svmlight", ".svm", ".libsvm"), packed=True, labelled=True
     ),
-    TableSource("h5ad", "_h5ad:read_h5ad", (".h5ad",), needs="anndata", extra="h5ad"),
+    TableSource("h5ad", "_matrices:read_h5ad", (".h5ad",), needs="anndata", extra="h5ad"),
     TableSource(
         "sqlite", "_databases:read_database", (".db", ".sqlite", ".sqlite3"), needs="sqlalchemy", **_SQL
     ),

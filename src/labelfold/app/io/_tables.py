@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.io._frames import Stream, checked, is_large, plain_numbers
+from labelfold.app.io._arrow_tables import (
+    Stream,
+    as_written,
+    chosen,
+    group_values,
+    plain_numbers,
+)
 from labelfold.app.io._label_file import LabelFile
-from labelfold.app.io._problems import FileProblem, count, pa, pd, refuse_bomb, reporting
-from labelfold.app.io._sources import Matrix, Reading, Request, find, read
-from labelfold.app.io._split import from_frame, from_matrix, pictured
-from labelfold.tables import BLOCK, PLAIN, as_arrow, parsed, writing_of
+from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pa, pd
+from labelfold.app.io._sources import Matrix, Reading, Request, find, needed, read
+from labelfold.tables import PLAIN, matching, parsed, writing_of
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
@@ -26,7 +30,6 @@ _MANY = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
-_FEATHER_1 = b"FEA1"
 
 
 @dataclass(frozen=True)
@@ -308,50 +311,111 @@ def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:
     )
 
 
-def read_arrow(path: Path, kind: str, request: Request) -> Any:
-    """Read an Arrow file, an Arrow stream or a Feather file; a large file as a `Stream`."""
-    with reporting(path, "is not a whole Arrow or Feather file"):
-        with path.open("rb") as file:
-            if file.read(4) == _FEATHER_1:
-                raise FileProblem(
-                    f"{path} is of Feather's first version, of 2016; write it again with a newer one."
-                )
-        with _opened(path) as reader:
-            names = reader.schema.names
-        if is_large(path):
-            return checked(path, Stream(names, lambda columns: _detached(path, columns)))
-        blocks = list(_blocks(path, names)) if len(set(names)) == len(names) else []
-        empty = pa.table([[] for _ in names], names=names)
-        return checked(path, pa.concat_tables(blocks).unify_dictionaries() if blocks else empty)
+def from_frame(path: Any, frame: Any, request: Request, beside: LabelFile | None) -> tuple[Matrix, list[str]]:
+    """Return the parts of a table with named columns, and the columns that are not used."""
+    there = frame.column_names
+    targets, ids, features = request.targets, request.ids, request.features
+    groups = chosen(path, there, "group", request.groups)
+    if request.optional:
+        targets = [name for name in targets if matching(name, there)]
+    if beside is not None:
+        # a column that the table shares with the file of labels identifies the rows
+        ids = ids or [name for name in beside.keys if name in there]
+    targets = chosen(path, there, "target", targets)
+    ids = chosen(path, there, "id", ids) or [c for c in request.known_ids if c in there]
+    if both := set(targets) & set(groups):
+        raise FileProblem(
+            f"{path}: {listed(sorted(both))} cannot be the target and a group; name another --group."
+        )
+    aside = {*targets, *ids, *groups, *chosen(path, there, "dropped", request.drop)}
+    names, ignored = _choose_features(path, [c for c in there if c not in aside], features)
+    if isinstance(frame, Stream):
+        X, frame = frame.split(names, targets, [*ids, *groups], sampled=features is None)
+    else:
+        X = frame.select(names)
+    y = as_written(frame, targets, coded=True) if targets else None
+    y = y if y is None or len(targets) > 1 else y[targets[0]]
+    named = as_written(frame, ids) if ids else None
+    return Matrix(X, y, names, named, targets, groups=group_values(as_written(frame, groups))), ignored
 
 
-def _opened(path: Path) -> Any:
-    """Open an Arrow file or stream."""
-    source = pa.OSFile(str(path))  # a memory map would keep the pages that were read in memory
-    try:
-        return pa.ipc.open_file(source)
-    except pa.ArrowInvalid:
-        source.seek(0)
-        return pa.ipc.open_stream(source)
+def from_matrix(path: Any, content: Matrix, request: Request) -> tuple[Matrix, list[str]]:
+    """Return a matrix with the columns to use, and the names of the other columns."""
+    ignored: list[str] = []
+    X, names, drop, features = content.X, content.names, request.drop, request.features
+    if drop and names is None:
+        raise FileProblem(f"{path} has no named columns, so none can be an id or dropped.")
+    if 0 in X.shape:
+        raise FileProblem(f"{path} has no {'rows' if X.shape[0] == 0 else 'columns'} in X.")
+    if names and (features is not None or drop):
+        gone = set(chosen(path, names, "dropped", drop))
+        place = {name: j for j, name in enumerate(names)}
+        names, ignored = _choose_features(path, [name for name in names if name not in gone], features)
+        X = X[:, [place[name] for name in names]]
+    X, told = without_gaps(X)
+    for sentence in told:
+        request.note(f"In {path} {sentence}")
+    return replace(content, X=X, names=names), ignored
 
 
-def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Yield some columns, validated so that a damaged file cannot cause reads outside its buffers."""
-    unpacked = 0
-    with _opened(path) as reader:
-        several = hasattr(reader, "num_record_batches")
-        batches = map(reader.get_batch, range(reader.num_record_batches)) if several else reader
-        for batch in batches:
-            some = pa.Table.from_batches([batch]).select(columns)
-            some.validate(full=True)
-            unpacked += some.nbytes
-            refuse_bomb(path, path.stat().st_size, unpacked)
-            table = as_arrow(some)[0]
-            for start in range(0, table.num_rows, BLOCK):
-                yield table.slice(start, BLOCK)
+def without_gaps(X: Any) -> tuple[Any, list[str]]:
+    """Return a sparse matrix with 0 for missing and infinite values, and sentences about them.
+
+    0 is the median of most columns of a sparse matrix. A dense matrix is returned unchanged.
+
+    >>> made, told = without_gaps(sp.csr_array([[0.0, np.nan], [2.0, 0.0]]))
+    >>> made.toarray().tolist(), told
+    ([[0.0, 0.0], [2.0, 0.0]], ['X has 1 stored value that is no finite number; it counts as 0, as absent ones do.'])
+    """
+    bad = ~np.isfinite(X.data) if sp.issparse(X) and X.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if not bad.any():
+        return X, []
+    X = X.copy()
+    X.data[bad] = 0.0
+    one = bad.sum() == 1
+    return X, [
+        f"X has {count(int(bad.sum()), 'stored value')} that {'is' if one else 'are'} no finite number; "
+        f"{'it counts' if one else 'they count'} as 0, as absent ones do."
+    ]
 
 
-def _detached(path: Path, columns: list[str]) -> Iterator[Any]:
-    """Yield copies of some columns. A batch is one buffer, which a single column would keep in memory."""
-    for block in _blocks(path, columns):
-        yield block.take(np.arange(block.num_rows))
+def pictured(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
+    """Return a table with pixels in place of paths, the facts about the images, and its ids and targets."""
+    needed(path, "PIL", "images")
+    from labelfold.app.io._images import CLASS, FILE, with_pixels
+
+    folder = source.name == "images"
+    column = FILE if folder else str(request.reading.image)
+    if isinstance(frame, Matrix):
+        raise FileProblem(f"{path} has no column of paths, so that --image {column} names none.")
+    if not hasattr(frame, "select"):
+        frame = pa.concat_tables(frame.blocks(frame.column_names))
+    frame, size = with_pixels(path, frame, column, request)
+    images = {"column": column, "size": list(size), "colour": bool(request.reading.colour)}
+    targets = [CLASS] if folder and (request.optional or not request.targets) else list(request.targets)
+    ids = chosen(path, frame.column_names, "id", request.ids) or [column]
+    # the column of paths is replaced by pixels, so it is not read as text too
+    frame = frame.drop_columns([] if column in ids else [column])
+    return frame, images, replace(request, ids=ids, targets=targets)
+
+
+def _choose_features(
+    path: Any, rest: list[str], features: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the columns of X, in the order of the model if there is one, and the other columns."""
+    if features is None:
+        if not rest:
+            raise FileProblem(
+                f"{path} has no column left for X once target, id and dropped ones are taken out."
+            )
+        return rest, []
+    there, wanted = set(rest), set(features)
+    absent = [c for c in features if c not in there]
+    if absent:
+        hint = did_you_mean(absent[0], rest) if len(absent) == 1 else ""
+        raise FileProblem(
+            f"{path} lacks {len(absent)} of the {len(features)} columns the model was fitted on: "
+            f"{listed(absent)}{hint}; add {'it' if len(absent) == 1 else 'them'}, with empty cells where nothing is "
+            "known."
+        )
+    return list(features), [c for c in rest if c not in wanted]

@@ -1,16 +1,11 @@
-from ._journal import (
-    refuse_taken as refuse_taken,
-)
-from ._material import (
-    material as material,
-)
-from ._needs import (
-    missing as missing,
-)
 from ._notebook import (
     label as label,
+    missing as missing,
 )
 from ._run import (
     open_page as open_page,
     show as show,
+)
+from ._table import (
+    material as material,
 )

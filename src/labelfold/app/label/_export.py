@@ -14,7 +14,7 @@ import numpy as np
 
 from labelfold.app.compare import Data, named_rows, read_data
 from labelfold.app.io import Refusal, count, csv_text, pd, read_target
-from labelfold.app.label._honest import expected
+from labelfold.app.label._accuracy import expected
 from labelfold.app.label._session import Session
 from labelfold.tables import Recipe
 

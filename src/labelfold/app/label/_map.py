@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare import unit
-from labelfold.app.io import Cells, FileProblem, count
-from labelfold.app.label._journal import Journal
+from labelfold.app.compare import unit_scale
+from labelfold.app.io import FileProblem, Journal, count
+from labelfold.app.label._table import Cells
 from labelfold.features import Layout, aligned, layout
 
 # Number of landmarks of t-SNE, and its perplexity. Other rows are placed among the landmarks.
@@ -148,7 +148,7 @@ class MovingMap:
         -------
         points : ndarray of shape (n, 2), float32
         """
-        Z = unit(np.asarray(Z, dtype=np.float64).reshape(self.n_rows, -1))
+        Z = unit_scale(np.asarray(Z, dtype=np.float64).reshape(self.n_rows, -1))
         if self._first is None:
             self._first = Z
         both = [np.sqrt(1 - _SHARE) * self._first, np.sqrt(_SHARE) * Z]

@@ -5,18 +5,27 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import check_array
 
 from labelfold.app.io import Refusal, Table, cell_text, count, pd, refusing
-from labelfold.app.label import missing
-from labelfold.app.label._material import material
+from labelfold.app.label._table import material
 from labelfold.tables import Recipe, as_arrow, is_table
 
 if TYPE_CHECKING:
     from labelfold.app.label._run import Running
+
+
+_NEEDS = ("starlette", "uvicorn")
+
+
+def missing() -> str:
+    """Return a sentence about missing packages of the page; "" if all are installed."""
+    absent = [name for name in _NEEDS if find_spec(name) is None]
+    return f"The labelling page needs {', '.join(absent)}: pip install 'labelfold[label]'." if absent else ""
 
 
 class Labelling:

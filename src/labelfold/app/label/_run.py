@@ -14,11 +14,10 @@ from typing import Any
 
 import uvicorn
 
-from labelfold.app.io import FileProblem
-from labelfold.app.label._journal import Journal
-from labelfold.app.label._material import Material
+from labelfold.app.io import FileProblem, Journal
 from labelfold.app.label._server import Page
 from labelfold.app.label._session import Session, checked_name, known_strategy
+from labelfold.app.label._table import Material
 
 PORT = 8421
 

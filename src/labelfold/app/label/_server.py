@@ -21,8 +21,8 @@ from starlette.routing import Mount, Route
 
 from labelfold.app.io import FileProblem, Refusal, one_line, refusing
 from labelfold.app.label._export import EXPORTS
+from labelfold.app.label._row_view import Shown
 from labelfold.app.label._session import Session
-from labelfold.app.label._shown import Shown
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

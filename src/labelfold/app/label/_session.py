@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io import EMPTY, Refusal, did_you_mean, printable
-from labelfold.app.label._honest import Answer, Expected, curve, expected, forecast
-from labelfold.app.label._journal import Journal, Line
+from labelfold.app.compare import STRATEGIES, Question, Questions
+from labelfold.app.io import EMPTY, Journal, Line, Refusal, did_you_mean, printable
+from labelfold.app.label._accuracy import Answer, Expected, curve, expected, forecast
 from labelfold.app.label._map import Places
-from labelfold.app.label._material import MOST_CLASSES, Material
-from labelfold.app.label._questions import STRATEGIES, Question, Questions
+from labelfold.app.label._table import MOST_CLASSES, Material
 from labelfold.app.label._worker import Said, Worker
 
 _LONGEST_NAME = 200

@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 
 from labelfold import LabelFold
 from labelfold.app.io import one_line
-from labelfold.app.label._honest import Doubt, look_again
+from labelfold.app.label._accuracy import Doubt, look_again
 from labelfold.app.label._map import MovingMap
 from labelfold.features import Principal
 

@@ -309,7 +309,7 @@ def settled(model: Any) -> Any:
     elif isinstance(model, Labelled):
         chosen = copy.copy(model)
         chosen.classifier_ = settled(model.classifier_)
-    if hasattr(model, "confidence_curve_"):  # see labelfold.app.compare._expected
+    if hasattr(model, "confidence_curve_"):  # see labelfold.app.compare._held_out
         chosen.confidence_curve_ = model.confidence_curve_
     return chosen
 

@@ -6,7 +6,6 @@ from ._map import (
     packed as packed,
 )
 from ._page import (
-    notebook as notebook,
     render as render,
     write_report as write_report,
 )

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.compare import correlations
-from labelfold.app.label._material import Material
 from labelfold.app.label._session import Session
+from labelfold.app.label._table import Material
 from labelfold.app.report import packed
 from labelfold.rows import dense
 

@@ -3,25 +3,180 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from labelfold.app.compare._choice import R2_GLOSS, Choice, Measure, OutOfFold, choose, grouped_into
 from labelfold.app.compare._data import Data
-from labelfold.app.compare._explain import last_step, score_gap
-from labelfold.app.compare._splits import fold_of_rows, fold_splits, n_folds
+from labelfold.app.compare._scores import R2_GLOSS, Choice, Measure, OutOfFold, choose, grouped_into
+from labelfold.app.compare._store import whole
 from labelfold.app.io import listed
 from labelfold.app.registry import fit_grouped
+from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
 # Standard deviations of the normal priors on log a and b, in the unit of the median gap.
 _SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0
+
+
+# Below _FEW_LABELS labels there are more folds, so that more labels stay in training.
+_FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
+
+# With fewer numbers their variance, and so R², cannot be estimated well.
+_LEAST_NUMBERS = 8
+
+
+class Part(NamedTuple):
+    """Training rows, their labels (hidden ones marked as unlabelled), and test rows."""
+
+    train: np.ndarray
+    y: np.ndarray
+    test: np.ndarray
+
+
+class Split(NamedTuple):
+    """The parts that one result is computed from: one part of the curve, or all folds.
+
+    ``budget`` is the number of labels. For folds it is the number of all labels.
+    """
+
+    repeat: int
+    budget: int
+    parts: list[Part]
+
+    @property
+    def tested(self) -> np.ndarray:
+        """All test rows, part after part."""
+        return np.concatenate([part.test for part in self.parts])
+
+
+def n_folds(data: Data) -> int:
+    """Return the number of folds that the labels allow; 0 if there are too few labels."""
+    if data.facts.numbers and data.labels.n_labelled < _LEAST_NUMBERS:
+        return 0
+    together = data.groups is not None and not data.groups.are_single
+    classes = data.labels.task in ("binary", "multiclass")
+    if together and classes and len(np.unique(data.labels.values[data.testable])) < 2:
+        return 0  # the share that is right of one class says nothing
+    wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
+    for folds in range(wanted, 1, -1):
+        splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task)
+        try:
+            next(splitter.split(None, data.y, data.group_codes))
+        except ValueError:
+            continue
+        return folds
+    return 0
+
+
+def fold_splits(data: Data, repeats: int, seed: int) -> Iterator[Split]:
+    """Yield, for each repeat, folds over all labelled rows.
+
+    The rows of a fold stay in training as unlabelled rows. Rows of a group are in the same fold.
+    """
+    folds = n_folds(data)
+    if not folds:
+        return
+    everything = np.arange(data.X.shape[0])
+    splitter = RepeatedSemiSupervisedKFold(folds, n_repeats=repeats, random_state=seed, task=data.facts.task)
+    drawn = splitter.split(None, data.y, data.group_codes)
+    for repeat in range(repeats):
+        parts = [Part(everything, _hidden(data.y, test), test) for _, test in islice(drawn, folds)]
+        yield Split(repeat, data.labels.n_labelled, parts)
+
+
+def _hidden(y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Return a copy of y in which some rows are unlabelled."""
+    y = y.copy()
+    y[test] = np.nan if y.dtype.kind == "f" else -1
+    return y
+
+
+def budget_splits(
+    data: Data, budgets: Sequence[int], repeats: int, test_size: float, seed: int
+) -> Iterator[Split]:
+    """Yield the splits of the learning curve, which keep ``budgets`` labels each, largest budget first."""
+    if not budgets:
+        return
+    splitter = LabelBudgetSplit(
+        list(budgets)[::-1],
+        n_repeats=repeats,
+        test_size=test_size,
+        random_state=seed,
+        task=data.facts.task,
+    )
+    for problem in splitter.problems(None, data.y, data.group_codes):
+        yield Split(problem.repeat, problem.budget, [Part(problem.train, problem.y, problem.test)])
+
+
+def fold_of_rows(data: Data, repeats: int, seed: int) -> np.ndarray:
+    """Return the fold in which each labelled row is held out, (repeats, l); -1 if it never is."""
+    found = np.full((repeats, data.labels.n_labelled), -1)
+    for split in fold_splits(data, repeats, seed):
+        for i, part in enumerate(split.parts):
+            found[split.repeat, data.places(part.test)] = i
+    return found
+
+
+def as_text(predicted: np.ndarray) -> str:
+    """Return predictions as text for one cell of a CSV file: class codes, 0/1 labels, or numbers.
+
+    >>> as_text(np.array([2, 0])), as_text(np.array([[0, 1], [1, 1]])), as_text(np.array([0.5, 2.0]))
+    ('2 0', '01 11', '0.5 2')
+    """
+    if predicted.dtype.kind == "f":
+        rows = predicted.reshape(len(predicted), -1)
+        return " ".join(",".join(f"{v:.9g}" for v in row) for row in rows)
+    if predicted.ndim == 1:
+        return " ".join(map(str, predicted.tolist()))
+    return " ".join("".join(map(str, row)) for row in predicted.astype(int).tolist())
+
+
+def from_text(text: str, like: np.ndarray) -> np.ndarray:
+    """Return the predictions that `as_text` wrote; ``like`` is an array of the same kind.
+
+    >>> from_text("01 11", np.zeros((5, 2), dtype=int)).tolist()
+    [[0, 1], [1, 1]]
+    """
+    words = text.split(" ")
+    if like.ndim == 2 and like.dtype.kind != "f":
+        return np.array([[int(bit) for bit in word] for word in words])
+    if like.dtype.kind == "f":
+        rows = np.array([[float(v) for v in word.split(",")] for word in words])
+        return rows if like.ndim == 2 else rows[:, 0]
+    return np.array([int(word) for word in words])
+
+
+def predictions_of(
+    data: Data, rows: list[dict[str, Any]], pairs: Iterable[tuple], repeats: int, seed: int
+) -> dict[tuple, OutOfFold]:
+    """Return the out-of-fold predictions of (method, size) pairs, with the repeats that each has."""
+    fold, truth = fold_of_rows(data, repeats, seed), data.truth
+    cells = {
+        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
+        for row in rows
+        if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
+    }
+    found = {}
+    for pair in pairs:
+        guesses: list[np.ndarray] = []
+        while (*pair, len(guesses)) in cells and len(guesses) < repeats:
+            guess, held = np.zeros_like(truth), fold[len(guesses)] >= 0
+            guess[held] = from_text(cells[*pair, len(guesses)], truth)
+            guesses.append(guess)
+        if guesses:
+            terms = np.array([data.measure.terms(truth, guess) for guess in guesses])
+            found[pair] = OutOfFold(
+                data.measure, terms, fold[: len(terms)], np.array(guesses), data.known_groups
+            )
+    return found
 
 
 class HeldOut(NamedTuple):
@@ -178,6 +333,84 @@ def distance(found: Choice) -> list[str]:
     if found.within is None:
         return []
     return [f"Nine of ten new rows are expected within {found.within:.3g} of their prediction."]
+
+
+def predict_with_confidence(model: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return each row's prediction and its confidence, between 0 and 1.
+
+    For a model from `calibrate` it is 1 / (1 + exp(-a m - b)), with m from `score_gap`: the probability that the
+    prediction is right. For another model it is its own probability of the class (multi-label: that all labels are
+    right). If the model has scores only, it is the same formula with a = 1 and b = 0, which can only rank rows. NaN
+    if the model has neither.
+
+    Parameters
+    ----------
+    model : classifier
+        Fitted.
+    X : array or sparse matrix of shape (n, d)
+        The rows.
+
+    Returns
+    -------
+    predicted : ndarray of shape (n,) or (n, c)
+    confidence : ndarray of shape (n,)
+    """
+    predicted = np.asarray(model.predict(X))
+    curve = getattr(last_step(model), "confidence_curve_", None)
+    shares = _shares(model, X, predicted) if curve is None else None
+    if shares is not None:
+        if predicted.ndim == 2:
+            return predicted, np.maximum(shares, 1 - shares).prod(axis=1)
+        return predicted, shares.max(axis=1)
+    slope, intercept = (1.0, 0.0) if curve is None else curve
+    return predicted, expit(slope * score_gap(model, X, predicted) + intercept)
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline, or the model itself."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
+    """Return the difference between the two highest scores of each row; NaN if the model has no scores.
+
+    For two classes it is twice the absolute score. For several labels a row it is that of the least certain label.
+    If the model has probabilities only, their logarithms are the scores.
+    """
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=float)
+        if predicted.ndim == 2:
+            return 2 * np.abs(scores).min(axis=1)
+        if scores.ndim == 1:
+            return 2 * np.abs(scores)
+    else:
+        shares = _shares(model, X, predicted)
+        if shares is None:
+            return np.full(len(predicted), np.nan)
+        if predicted.ndim == 2:
+            shares = np.stack([shares, 1 - shares], axis=-1)
+        scores = np.log(np.maximum(shares, _LEAST_SHARE))
+    gap = top_gap(scores)
+    return gap if gap.ndim == 1 else gap.min(axis=1)
+
+
+def top_gap(scores: np.ndarray) -> np.ndarray:
+    """Return the difference between the two highest scores along the last axis."""
+    best = np.partition(scores, -2, axis=-1)
+    return best[..., -1] - best[..., -2]
+
+
+def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:
+    """Return the probabilities of classes or labels; None if the model has none."""
+    if not hasattr(model, "predict_proba"):
+        return None
+    shares = np.asarray(model.predict_proba(X))
+    fits = shares.shape == predicted.shape if predicted.ndim == 2 else shares.ndim == 2
+    # label propagation gives NaN to rows that no label reaches
+    return np.nan_to_num(shares) if fits else None
+
+
+_LEAST_SHARE = 1e-3  # probabilities are clipped here before the logarithm
 
 
 def is_calibrated(model: Any) -> bool:

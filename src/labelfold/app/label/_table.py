@@ -1,0 +1,269 @@
+"""The table that is labelled: its cells as text, its matrix, and the labels it already has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from labelfold.app.compare import as_matrix, image_sides
+from labelfold.app.io import FIELDS, Refusal, Table, as_written, folder_of
+from labelfold.rows import short_indices
+from labelfold.tables import Recipe, pa, pc, written
+
+MOST_CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class Material:
+    """A table to label.
+
+    Attributes
+    ----------
+    name : str
+        Name of the table.
+    target : str
+        Name of the target.
+    table : Table
+        The table as read.
+    X : ndarray or csr_array of shape (n, d)
+        The matrix of the rows.
+    names : list of str, or None
+        Names of the columns of X.
+    recipe : Recipe or None
+        The recipe that made X from the table.
+    cells : Cells
+        The rows as text.
+    ids : DataFrame or None
+        Id columns; no two rows have the same ids.
+    given : list of str or None
+        Labels of the table itself.
+    image_shape : tuple of int, or None
+        Height, width and channels, if all columns of X are pixels.
+    images : list of Path, or None
+        The file of each row, if rows are images.
+    notes : list of str
+        Sentences for the user.
+    """
+
+    name: str
+    target: str
+    table: Table
+    X: Any
+    names: list[str] | None
+    recipe: Recipe | None
+    cells: Cells
+    ids: Any
+    given: Sequence[str | None]
+    image_shape: tuple[int, ...] | None = None
+    images: list[Path] | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def content(self) -> Cells:
+        """All columns but the target, for the digests that recognise a row."""
+        frame = self.table.frame
+        if frame is None or self.table.images is not None:
+            return self.cells
+        return Cells(frame.select([name for name in frame.column_names if name != self.target]))
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.cells.n)
+
+    def called(self, row: int) -> str:
+        """Return the name of a row: its id, or its number from 1."""
+        return f"row {row + 1}" if self.ids is None else ", ".join(map(str, self.ids.iloc[row]))
+
+
+def material(
+    table: Table,
+    given: Sequence[str | None],
+    *,
+    name: str,
+    target: str,
+    recipe: Recipe | None = None,
+    image_shape: tuple[int, ...] | None = None,
+) -> Material:
+    """Return a table prepared for labelling.
+
+    The recipe is fitted with the labels of the table itself, to find a column that repeats the target. Later labels
+    do not change the recipe, so X stays the same.
+
+    Parameters
+    ----------
+    table : Table
+    given : sequence of str or None
+        The labels of the table.
+    name, target : str
+        Names of the table and of the target.
+    recipe : Recipe, optional
+        A recipe, perhaps with given roles of columns.
+    image_shape : tuple of int, optional
+        Height and width, and 3 in colour, if the columns are pixels.
+    """
+    if len({*given} - {None}) > MOST_CLASSES:
+        raise Refusal(
+            f"{target} has {len({*given} - {None}):,} different labels in {name}, and the page takes "
+            f"{MOST_CLASSES:,} classes; name another --target."
+        )
+    known = None if all(label is None for label in given) else np.array(list(given), dtype=object)
+    shape = image_shape or table.image_shape
+    X, names, made, _ = as_matrix(
+        table.to_learn(),
+        lambda n: known,
+        recipe=recipe,
+        images=bool(shape),
+        feature_names=table.feature_names,
+    )
+    cells = Cells(table.raw, table.feature_names)
+    ids, notes = _ids(table, made, cells), list(table.notes)
+    if ids is not None and ids.astype(str).duplicated().any():
+        notes.append(
+            f"Some rows have the same {', '.join(map(str, ids))}, so that labels are kept by the number of the row."
+        )
+        ids = None
+    return Material(
+        name,
+        target,
+        table,
+        short_indices(X),
+        names,
+        made,
+        cells,
+        ids,
+        given,
+        image_sides(X.shape[1], names, shape),
+        _image_files(table),
+        notes,
+    )
+
+
+def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
+    """Return the columns that name the rows: the given ones, or those that the recipe found."""
+    if table.ids is not None:
+        return table.ids.reset_index(drop=True)
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
+    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
+
+
+def _image_files(table: Table) -> list[Path] | None:
+    """Return the file of each row, if rows are images with known paths; otherwise None."""
+    if table.images is None or table.ids is None or table.images["column"] not in table.ids:
+        return None
+    root = folder_of(table.source)
+    return [root / str(name).strip() for name in table.ids[table.images["column"]]]
+
+
+class Cells:
+    """The rows of a table, one at a time.
+
+    Parameters
+    ----------
+    raw : pyarrow.Table, Blocks, ndarray or csr_array of shape (n, d)
+        As `Table.raw` holds them. Blocks are read into memory.
+    names : sequence of str, or None
+        Names of the columns.
+    """
+
+    def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
+        if hasattr(raw, "sample"):  # read a block at a time
+            raw = pa.concat_tables(raw.read(raw.column_names))
+        self.raw, self._table = raw, hasattr(raw, "column_names")
+        self.n, self.d = raw.shape
+        if self._table:
+            names = raw.column_names
+        self.names = [str(name) for name in names] if names is not None else None
+
+    def name(self, j: int) -> str:
+        """Return the name of a column."""
+        return f"column {j + 1}" if self.names is None else self.names[j]
+
+    def row(self, i: int, columns: Sequence[int] | None = None) -> list[tuple[int, str]]:
+        """Return (column, text) for each cell of a row; for a sparse matrix only for the cells that are not 0.
+
+        Parameters
+        ----------
+        i : int
+        columns : sequence of int, optional
+            Columns to return; all by default.
+        """
+        if sp.issparse(self.raw):
+            part = self.raw[[i]]
+            held = dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
+            return [(j, f"{held[j]:.6g}") for j in (held if columns is None else columns) if j in held]
+        chosen = range(self.d) if columns is None else columns
+        if self._table:
+            texts = (written(self.raw.column(j).slice(i, 1))[0].as_py() for j in chosen)
+            return [(j, (text or "")[:_LONGEST]) for j, text in zip(chosen, texts, strict=True)]
+        values = (float(self.raw[i, j]) for j in chosen)
+        return [(j, "" if np.isnan(v) else f"{v:.6g}") for j, v in zip(chosen, values, strict=True)]
+
+    def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
+        """Return a digest of 16 hexadecimal digits for each row.
+
+        Parameters
+        ----------
+        rows : sequence of int, optional
+            Rows to digest; all by default.
+        """
+        chosen = np.arange(self.n) if rows is None else np.asarray(rows, dtype=np.int64)
+        found: list[str] = []
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = self._held(chosen[start : start + _AT_ONCE])
+            found += [hashlib.blake2b(held, digest_size=8).hexdigest() for held in some]
+        return found
+
+    def _held(self, rows: np.ndarray) -> Iterator[bytes]:
+        """Yield the content of some rows as bytes."""
+        if self._table:
+            # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
+            columns = [written(column) for column in self.raw.take(rows).columns]
+            joined = pc.binary_join_element_wise(
+                *columns, "\x1f", null_handling="replace", null_replacement="\x00"
+            )
+            yield from (text.encode() for text in joined.to_pylist())
+        elif sp.issparse(self.raw):
+            for i in rows:
+                part = self.raw[[i]]
+                order = np.argsort(part.indices, kind="stable")
+                kept = order[part.data[order] != 0]
+                yield part.indices[kept].astype("<i8").tobytes() + part.data[kept].astype("<f8").tobytes()
+        else:
+            yield from (row.tobytes() for row in np.asarray(self.raw[rows], dtype="<f8"))
+
+    def fingerprint(self) -> str:
+        """Return a digest of the number of rows, the names of columns and 500 evenly spaced rows."""
+        digest = hashlib.blake2b(repr((self.n, self.d, self.names)).encode(), digest_size=6)
+        for one in self.digests(np.unique(np.linspace(0, self.n - 1, 500).astype(int))):
+            digest.update(one.encode())
+        return digest.hexdigest()
+
+    def holding(self, text: str, columns: Sequence[int] | None = None) -> np.ndarray:
+        """Return a mask (n,) of the rows with a cell that contains a text, ignoring case. All False for a matrix.
+
+        Parameters
+        ----------
+        text : str
+        columns : sequence of int, optional
+            Columns to search; the first 200 by default.
+        """
+        found = np.zeros(self.n, dtype=bool)
+        if not self._table:
+            return found
+        for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
+            there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)
+            found |= there.fill_null(False).to_numpy().astype(bool)
+        return found
+
+
+# Number of characters shown of a cell, and number of columns that are searched.
+_LONGEST, _SEARCHED = 20_000, 200
+
+_AT_ONCE = 10_000  # rows whose digests are computed at once
