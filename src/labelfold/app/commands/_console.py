@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import scipy.sparse as sp
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -253,17 +252,15 @@ def as_fitted(table: Table, saved: SavedModel) -> Any:
     recipe = recipe_of(saved.model)
     if named_columns(recipe) is not None and table.feature_names is not None:
         return table.columns()
-
+    expected = saved.meta.get("n_features")
+    table = table.padded(expected)
     X, medians = table.raw, saved.meta.get("medians")
     if recipe is None or table.feature_names is not None:
         X, filled = (table.X, 0) if medians is None else table.filled(medians)
         if filled:
             note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
-    expected, found = saved.meta.get("n_features"), X.shape[1]
-    if sp.issparse(X) and table.feature_names is None and expected is not None and found < expected:
-        # svmlight does not write trailing columns of zeros
-        X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], expected))
-    elif expected is not None and found != expected:
+    found = X.shape[1]
+    if expected not in (None, found):
         raise FileProblem(
             f"{table.source} has {found} columns for X where the model was fitted on {expected}; leave out others "
             "with --drop."

@@ -20,6 +20,7 @@ from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, coded
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups, read_groups
+from labelfold.rows import dense
 from labelfold.tables import (
     TELLS,
     UNLIKE_NUMBERS,
@@ -185,7 +186,7 @@ class Data:
     def fingerprint(self, *settings: Any) -> str:
         """Return a digest of the rows, labels and settings; results with the same digest can be compared."""
         digest = hashlib.sha256(repr((self.X.shape, self.classes, settings)).encode())
-        parts = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
+        parts = (self.X.data, self.X.indices, self.X.indptr) if self.facts.sparse else (self.X,)
         groups = () if self.groups is None else (self.groups.codes,)
         for part in (*parts, self.y, *groups):
             digest.update(str(part.dtype).encode())
@@ -441,17 +442,14 @@ def outweighing(data: Data) -> list[str]:
 
 def constant_columns(X: Any) -> np.ndarray:
     """Return the indices of the constant columns."""
-    if sp.issparse(X):
-        # a slab of rows at a time: converting all of X to CSC would copy it
-        left, first = np.arange(X.shape[1]), X[[0]].toarray().ravel()
-        for i in range(0, X.shape[0], 16384):
-            columns = X[i : i + 16384].tocsc()[:, left]
-            high, low = (np.asarray(f(axis=0).toarray()).ravel() for f in (columns.max, columns.min))
-            left = left[(high == first[left]) & (low == first[left])]
-            if not len(left):
-                break
-        return left
-    return np.flatnonzero(X.max(axis=0) == X.min(axis=0))
+    # some dense rows at a time: converting all of X would copy it
+    found, first = np.arange(X.shape[1]), dense(X[[0]])[0]
+    start = 1
+    while start < X.shape[0] and len(found):
+        stop = start + max((1 << 23) // len(found), 1)
+        found = found[(dense(X[start:stop][:, found]) == first[found]).all(axis=0)]
+        start = stop
+    return found
 
 
 def read_target_labels(

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler
@@ -27,6 +26,7 @@ from labelfold.app.compare._held_out import (
 from labelfold.app.compare._store import whole
 from labelfold.app.registry import fit_grouped, only_missing
 from labelfold.features import layout
+from labelfold.rows import Block, Centered, as_rows
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Results
@@ -286,8 +286,6 @@ def _principal(X: Any, k: int) -> np.ndarray:
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
-_SLAB = 16384  # rows
-
 MOST_COMPONENTS = 12  # most components shown of a model, and columns of each
 
 _MOST_COLUMNS = 4  # most columns named for a view
@@ -320,23 +318,19 @@ def correlations(X: Any, Z: np.ndarray) -> np.ndarray:
     """
     Z = np.asarray(Z, dtype=np.float64)
     Z = Z - Z.mean(axis=0)
-    n = X.shape[0]
-    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    squares, shared = np.zeros(X.shape[1]), np.zeros((X.shape[1], Z.shape[1]))
-    for i in range(0, n, _SLAB):  # slab by slab, so that X is not copied
-        rows, placed = X[i : i + _SLAB], Z[i : i + _SLAB]
-        if sp.issparse(X):
-            squares += np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, X.shape[1])
-        else:
-            rows = rows - mean
-            squares += np.einsum("ij,ij->j", rows, rows)
-        shared += rows.T @ placed  # Z is centred, so a sparse X need not be
-    if sp.issparse(X):
-        squares -= n * mean**2
-    scale = np.sqrt(np.maximum(squares, 0))[:, None] * np.linalg.norm(Z, axis=0)
+    rows = as_rows(X)
+    mean = rows.mean()
+    squares, products = Centered(rows, mean).sum(_squares_and_products, Z)
+    norms = np.linalg.norm(Z, axis=0)
+    scale = np.sqrt(np.maximum(squares, 0))[:, None] * norms
     # below this a column or component is constant up to rounding
-    tiny = 1e-7 * np.sqrt(n) * np.maximum(np.abs(mean), 1e-300)[:, None] * np.linalg.norm(Z, axis=0)
-    return np.divide(shared, scale, out=np.zeros_like(shared), where=scale > tiny).T
+    tiny = 1e-7 * np.sqrt(len(Z)) * np.maximum(np.abs(mean), 1e-300)[:, None] * norms
+    return np.divide(products, scale, out=np.zeros_like(products), where=scale > tiny).T
+
+
+def _squares_and_products(X: Block, Z: np.ndarray) -> tuple[Any, Any]:
+    X = X.double()
+    return X.colsq(), X.t(Z)
 
 
 def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list[list[tuple[str, float]]]:

@@ -106,6 +106,13 @@ class Table:
             return self.X, 0
         return np.where(bad, np.asarray(medians, dtype=self.raw.dtype), self.raw), int(bad.sum())
 
+    def padded(self, n: int | None) -> Table:
+        """Return the table with columns of zeros up to n if it is sparse: svmlight does not write trailing zeros."""
+        X = self.raw
+        if n is None or self.feature_names is not None or not sp.issparse(X) or X.shape[1] >= n:
+            return self
+        return replace(self, raw=sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], n)))
+
     def to_learn(self) -> Any:
         """Return the columns to learn from; images as a matrix, since they need no recipe."""
         return self.columns() if self.image_shape is None else self.X

@@ -175,7 +175,7 @@ class Cells:
     def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
         if hasattr(raw, "sample"):  # read a block at a time
             raw = pa.concat_tables(raw.read(raw.column_names))
-        self.raw, self._table = raw, hasattr(raw, "column_names")
+        self.raw, self._table, self._sparse = raw, hasattr(raw, "column_names"), sp.issparse(raw)
         self.n, self.d = raw.shape
         if self._table:
             names = raw.column_names
@@ -194,7 +194,7 @@ class Cells:
         columns : sequence of int, optional
             Columns to return; all by default.
         """
-        if sp.issparse(self.raw):
+        if self._sparse:
             part = self.raw[[i]]
             held = dict(zip(part.indices.tolist(), part.data.tolist(), strict=True))
             return [(j, f"{held[j]:.6g}") for j in (held if columns is None else columns) if j in held]
@@ -229,7 +229,7 @@ class Cells:
                 *columns, "\x1f", null_handling="replace", null_replacement="\x00"
             )
             yield from (text.encode() for text in joined.to_pylist())
-        elif sp.issparse(self.raw):
+        elif self._sparse:
             for i in rows:
                 part = self.raw[[i]]
                 order = np.argsort(part.indices, kind="stable")

@@ -9,9 +9,9 @@ import base64
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from labelfold.app.compare import Data, HeldOutPredictions, Map, Results
+from labelfold.rows import dense
 
 _MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
 _MOST_LABELS = 30  # most labels to choose from, for several labels a row
@@ -125,7 +125,7 @@ def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list
         weight = np.zeros(d) if strengths is None else np.abs(strengths).max(axis=0)
         chosen = np.sort(np.argsort(-weight, kind="stable")[: min(most, 200)])
     X = data.X[rows][:, chosen]
-    X = X.toarray() if sp.issparse(X) else np.asarray(X)
+    X = dense(X)
     return [
         numbers(data.column(j), X[:, i], (X[:, i].min(), X[:, i].max()), coarse=True)
         for i, j in enumerate(chosen)
