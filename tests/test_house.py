@@ -244,6 +244,32 @@ except ImportError as error:
     ]
 
 
+def test_the_command_line_works_without_further_extras(tmp_path):
+    """In a process of its own, with the packages of the extra app alone."""
+    code = """
+import sys
+
+FURTHER = {"PIL", "anndata", "dask", "distributed", "duckdb", "h5py", "httpx", "psycopg", "python_calamine",
+           "sqlalchemy", "starlette", "torch", "uvicorn"}
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in FURTHER:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+from labelfold.app.commands import main
+
+sys.exit(main(["fit", "t.csv", "-t", "kind", "--method", "lda", "-o", "m.skops"]))
+"""
+    lines = [f"{i % 7},{i % 3 + 0.1 * i},{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,z,kind", *lines]))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_file_is_one_thing():
     assert {name(path) for path in FILES if len(path.read_text().splitlines()) > 700} == set()
 
