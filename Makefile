@@ -9,13 +9,22 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+EXE := $(if $(filter Windows_NT,$(OS)),.exe)
+BIN := $(VENV)/$(SCRIPTS)
+# The tools of `make lint` are in an environment of their own: they need nothing of labelfold, and come in seconds.
+LINT := $(VENV)/lint/$(SCRIPTS)
+# The extras that the tests need.
+EXTRAS := app,dask,label,layout,sources
+# The first pip that knows dependency groups.
+NEW_PIP := -m pip install --quiet "pip>=25.1"
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Byte code is kept, whatever the environment says: tests start many processes. pip would compile all modules of all
 # packages, with one core; most are never imported.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test gpu campaign page papers experiments lint types format doctest alltests clean
+.PHONY: help demo test gpu campaign page papers experiments lint types format doctest alltests docs coverage wheel \
+  clean
 
 help:
 	@sed -n '1,8p' Makefile | sed 's/^# //'
@@ -44,19 +53,30 @@ papers: $(VENV)/.app
 	$(BIN)/python experiments/papers.py
 
 experiments: $(VENV)/.app
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python $(NEW_PIP)
+	$(BIN)/python -m pip install --quiet --group docs
 	LABELFOLD_DATA=$(LABELFOLD_DATA) $(BIN)/python experiments/all.py $(ARGS)
 
-lint: $(VENV)/.test
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+CHECK_SCHEMA := $(LINT)/check-jsonschema --builtin-schema vendor.
+# Needs no network once the tools are installed.
+lint: $(VENV)/.lint
+	$(LINT)/ruff check .
+	$(LINT)/ruff format --check .
+	$(LINT)/codespell
+	$(LINT)/repo-review --show err .
+	$(LINT)/zizmor --offline --quiet .github
+	$(LINT)/pre-commit validate-config .pre-commit-config.yaml
+	$(CHECK_SCHEMA)dependabot .github/dependabot.yml
+	$(CHECK_SCHEMA)github-workflows .github/workflows/*.yml
+	$(CHECK_SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(CHECK_SCHEMA)github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-format: $(VENV)/.test
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+format: $(VENV)/.lint
+	$(LINT)/ruff check --fix .
+	$(LINT)/ruff format .
 
 # The loops of Triton need a GPU.
 DOCTESTS := --doctest-modules --ignore-glob '*/_triton_*.py' src/labelfold
@@ -67,19 +87,61 @@ doctest: $(VENV)/.test
 alltests: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(DOCTESTS) tests $(ARGS)
 
-$(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "labelfold needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || \
-	  { echo "python3 could not make a virtual environment; on Debian install python3-venv"; rm -rf $(VENV); exit 1; }
+# The pages that scripts write. Tests fail if one of them is not up to date.
+docs: $(VENV)/.test
+	$(BIN)/python docs/parameters.py
+	$(BIN)/python docs/memory.py
+	$(BIN)/python experiments/papers.py
 
-$(VENV)/.app: pyproject.toml | $(BIN)/python
+# Which lines of the library the tests run: in the terminal, and line by line in htmlcov/index.html.
+coverage: $(VENV)/.test
+	$(BIN)/coverage erase
+	OPENBLAS_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist worksteal $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+
+# Builds the source archive and the wheel, and imports the wheel in an environment that has nothing else.
+wheel: $(VENV)/.wheel
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv build/installed
+	build/installed/$(SCRIPTS)/python -m pip install --quiet --no-compile dist/*.whl
+	cd build && installed/$(SCRIPTS)/python -c "import labelfold; print('installed:', labelfold.LabelFold())"
+
+# $(call VENV_IN,folder)
+define VENV_IN
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+  { echo "labelfold needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11"; exit 1; }
+@$(PYTHON) -m venv $(1) || \
+  { echo "python3 could not make a virtual environment; on Debian install python3-venv"; rm -rf $(1); exit 1; }
+endef
+
+$(BIN)/python$(EXE):
+	$(call VENV_IN,$(VENV))
+
+$(LINT)/python$(EXE):
+	$(call VENV_IN,$(VENV)/lint)
+
+$(VENV)/.app: pyproject.toml | $(BIN)/python$(EXE)
 	$(BIN)/python -m pip install --quiet --no-compile --editable ".[app]"
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --no-compile --editable ".[test]"
+$(VENV)/.test: pyproject.toml | $(BIN)/python$(EXE)
+	$(BIN)/python $(NEW_PIP)
+	$(BIN)/python -m pip install --quiet --no-compile --editable ".[$(EXTRAS)]" --group test --group types
 	@touch $@ $(VENV)/.app
 
+$(VENV)/.lint: pyproject.toml | $(LINT)/python$(EXE)
+	$(LINT)/python $(NEW_PIP)
+	$(LINT)/python -m pip install --quiet --no-compile --group lint
+	@touch $@
+
+$(VENV)/.wheel: pyproject.toml | $(BIN)/python$(EXE)
+	$(BIN)/python $(NEW_PIP)
+	$(BIN)/python -m pip install --quiet --no-compile --group wheel
+	@touch $@
+
 clean:
-	rm -rf page/node_modules $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis demo
+	rm -rf page/node_modules $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis .coverage htmlcov build dist demo
