@@ -24,7 +24,7 @@ JOBS = {
     for name, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items()
 }
 STEPS = [(name, step) for name, job in JOBS.items() for step in job["steps"]]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*/README.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("[a-z]*/README.md")])
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 
 
