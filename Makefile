@@ -101,7 +101,8 @@ coverage: $(VENV)/.test
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report
 
-# Builds the source archive and the wheel, and imports the wheel in an environment that has nothing else.
+# Builds the source archive and the wheel, imports the wheel in an environment that has nothing else, and runs the command
+# line with the extra `app` alone.
 wheel: $(VENV)/.wheel
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist
@@ -109,6 +110,8 @@ wheel: $(VENV)/.wheel
 	$(PYTHON) -m venv build/installed
 	build/installed/$(SCRIPTS)/python -m pip install --quiet --no-compile dist/*.whl
 	cd build && installed/$(SCRIPTS)/python -c "import labelfold; print('installed:', labelfold.LabelFold())"
+	build/installed/$(SCRIPTS)/python -m pip install --quiet --no-compile "$$(echo dist/*.whl)[app]"
+	build/installed/$(SCRIPTS)/labelfold methods > build/methods.txt
 
 # $(call VENV_IN,folder)
 define VENV_IN
