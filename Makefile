@@ -91,6 +91,7 @@ alltests: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/python docs/parameters.py
 	$(BIN)/python docs/memory.py
+	$(BIN)/python docs/rooms.py
 	$(BIN)/python experiments/papers.py
 
 # Which lines of the library the tests run: in the terminal, and line by line in htmlcov/index.html.
