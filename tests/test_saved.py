@@ -71,7 +71,7 @@ MOVED = {
     "labelfold.app.registry._tuned": "labelfold.app.registry._penalties",
     "labelfold.discriminant._hsl": "labelfold.discriminant._hypergraphs",
     "labelfold.discriminant._lda": "labelfold.discriminant._classes",
-    "labelfold.discriminant._second_stage": "labelfold._batches",
+    "labelfold.discriminant._streaming": "labelfold._batches",
     "labelfold.features._kernel_map": "labelfold.features._landmarks",
 }
 

@@ -37,7 +37,7 @@ _PLACES = {
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "KernelPart": "labelfold.semi_supervised._fold:KernelPart",
     "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
-    "Moments": "labelfold.discriminant._second_stage:Moments",
+    "Moments": "labelfold.discriminant._streaming:Moments",
     "PerLabel": "labelfold.app.registry._multilabel:PerLabel",
     "Principal": "labelfold.features._principal:Principal",
     "PrincipalCoordinates": "labelfold.semi_supervised._views:PrincipalCoordinates",

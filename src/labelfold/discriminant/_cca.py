@@ -1,23 +1,26 @@
-"""CCA: canonical correlation analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
-
-The code is in these files:
-
-    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/_least_squares.py
-    stage 2, the directions    _second_stage.py
-    the targets T              here; predict: _regression_head.py
-"""
+"""CCA: canonical correlation analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from labelfold.base import fitting
 from labelfold.discriminant._opls import OPLS
-from labelfold.discriminant._second_stage import Directions, Seen, pinv_root
+from labelfold.discriminant._two_stage import (
+    Directions,
+    LabelSummary,
+    chosen_ridge,
+    direct,
+    eigenproblem,
+    least_squares,
+    read_labelled,
+    summarised,
+)
 from labelfold.labels import score_targets
+from labelfold.numerics import EPS
 
 
 class CCA(OPLS):
@@ -100,15 +103,46 @@ class CCA(OPLS):
     0.796
     """
 
-    def _link(self, S: np.ndarray) -> np.ndarray:
-        return pinv_root(S)
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions from the labelled rows.
 
-    def _fit_head(self, found: Directions, seen: Seen) -> None:
-        super()._fit_head(found, seen)
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,) or (n, c)
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : estimator
+        """
+        data = read_labelled(self, X, y)
+        ridge = chosen_ridge(self, data)
+        T = self._targets(data.Y, data.counts)
+        if self.solver == "direct":
+            (found,) = direct(self, data, T, [ridge])
+        else:
+            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
+            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        found = self._store(found, ridge)
+        self._fit_predictions(found, summarised(self, data))
+        return self
+
+    def _link(self, S: np.ndarray) -> np.ndarray:
+        """Return S^(-1/2), of the pseudo-inverse if S is singular; the targets are T = Y_c (Y_c'Y_c)^(-1/2)."""
+        values, vectors = np.linalg.eigh((S + S.T) / 2)
+        keep = values > 10 * len(S) * EPS * max(values[-1], 0.0)
+        return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T
+
+    def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
+        """Store the regression on the embedding, and the directions of the targets."""
+        super()._fit_predictions(found, summary)
         root = np.sqrt(found.s)
         self.correlations_ = root
-        self.y_components_ = (found.targets / root[:, None]) @ self._link(seen.y_scatter)
-        self.y_mean_ = seen.y_mean
+        self.y_components_ = (found.targets / root[:, None]) @ self._link(summary.y_scatter)
+        self.y_mean_ = summary.y_mean
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Project rows, and their targets if given.

@@ -1,26 +1,26 @@
-"""HSL: hypergraph spectral learning, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
-
-The code is in these files:
-
-    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/_least_squares.py
-    stage 2, the directions    _second_stage.py
-    the targets T              here; predict: _regression_head.py
-"""
+"""HSL: hypergraph spectral learning, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from labelfold.discriminant._second_stage import RegressionHead
-from labelfold.discriminant._two_stage import TwoStage
+from labelfold.base import fitting
+from labelfold.discriminant._two_stage import (
+    TwoStage,
+    chosen_ridge,
+    direct,
+    eigenproblem,
+    least_squares,
+    read_labelled,
+    summarised,
+)
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions
 
 
-class HSL(RegressionHead, TwoStage):
+class HSL(TwoStage):
     r"""Hypergraph spectral learning: rows with common labels are close together.
 
     Every label is a hyperedge that joins the rows with this label. With S = T T' the similarity of rows in that
@@ -142,7 +142,35 @@ class HSL(RegressionHead, TwoStage):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions from the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,) or (n, c)
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : estimator
+        """
+        data = read_labelled(self, X, y)
+        ridge = chosen_ridge(self, data)
+        T = self._targets(data.Y, data.counts)
+        if self.solver == "direct":
+            (found,) = direct(self, data, T, [ridge])
+        else:
+            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
+            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        found = self._store(found, ridge)
+        self._fit_predictions(found, summarised(self, data))
+        return self
+
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return T of the expansion; see the table of the class."""
         edges = weights @ Y  # rows of each label
         if self.expansion == "clique":
             return _root_inverse(Y @ edges)[:, None] * Y

@@ -1,32 +1,29 @@
-"""LDA: linear discriminant analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
-
-The code is in these files:
-
-    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/_least_squares.py
-    stage 2, the directions    _second_stage.py
-    the targets T, predict     here
-"""
+"""LDA: linear discriminant analysis, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
 
-from labelfold.base import Decisions
-from labelfold.discriminant._second_stage import Directions, Seen
-from labelfold.discriminant._two_stage import TwoStage
+from labelfold.base import fitting
+from labelfold.discriminant._two_stage import (
+    Directions,
+    LabelSummary,
+    TwoStage,
+    chosen_ridge,
+    direct,
+    eigenproblem,
+    least_squares,
+    read_labelled,
+    summarised,
+)
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.rows import Rows
 
-# Lower bound of the within-class scatter, which is only round-off if classes are separated perfectly; in units of the
-# precision of the rows if that is more.
-_LEAST_SCATTER, _ROUND_OFF = 1e-10, 100.0
 
-
-class LDA(Decisions, TwoStage):
+class LDA(TwoStage):
     r"""Linear discriminant analysis for wide, sparse, streamed and partly labelled data.
 
     It finds the directions along which class means are far apart relative to the spread of the data,
@@ -187,16 +184,45 @@ class LDA(Decisions, TwoStage):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions from the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,) or (n, c)
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : estimator
+        """
+        data = read_labelled(self, X, y)
+        ridge = chosen_ridge(self, data)
+        T = self._targets(data.Y, data.counts)
+        if self.solver == "direct":
+            (found,) = direct(self, data, T, [ridge])
+        else:
+            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
+            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        found = self._store(found, ridge)
+        self._fit_predictions(found, summarised(self, data))
+        return self
+
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
         return Y / np.sqrt(np.maximum(weights @ Y, 1))
 
-    def _fit_head(self, found: Directions, seen: Seen) -> None:
-        self.means_ = found.targets.T / np.sqrt(np.maximum(seen.counts, 1))[:, None]
-        self.priors_ = _priors(self.priors, seen)
-        self._keep_task(seen.task, seen.classes)
-        self._n_labelled = seen.n
-        self._least_scatter = max(_LEAST_SCATTER, _ROUND_OFF * seen.eps)
+    def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
+        """Store the class means and probabilities of the Gaussian classifier."""
+        self.means_ = found.targets.T / np.sqrt(np.maximum(summary.counts, 1))[:, None]
+        self.priors_ = summary.counts / summary.n if self.priors is None else _checked(self.priors, summary)
+        self._keep_task(summary.task, summary.classes)
+        self._n_labelled = summary.n
+        # Of perfectly separated classes the within-class scatter is only round-off, also that of the rows.
+        self._least_scatter = max(1e-10, 100 * summary.eps)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of `predict_proba`, without underflow.
@@ -233,10 +259,9 @@ def objective(W: np.ndarray, Sb: np.ndarray) -> float:
     return float(np.trace(W.T @ Sb @ W))
 
 
-def _priors(priors: Any, seen: Seen) -> np.ndarray:
-    if priors is None:
-        return seen.counts / seen.n
-    c = len(seen.classes)
+def _checked(priors: Any, summary: LabelSummary) -> np.ndarray:
+    """Return the given class probabilities, or raise an error."""
+    c = len(summary.classes)
     try:
         found = np.asarray(priors, dtype=np.float64)
     except (TypeError, ValueError):
@@ -244,6 +269,6 @@ def _priors(priors: Any, seen: Seen) -> np.ndarray:
     if found.shape != (c,) or not (found > 0).all() or abs(found.sum() - 1) > 1e-6:
         raise ValueError(
             f"priors={priors!r} was given, where {c} positive numbers that sum to 1 are expected, "
-            f"one for each class of {seen.classes.tolist()}"
+            f"one for each class of {summary.classes.tolist()}"
         )
     return found

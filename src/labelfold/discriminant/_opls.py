@@ -1,26 +1,26 @@
-"""OPLS: orthonormalised partial least squares, by the two-stage approach (Sun, Ceran & Ye, KDD 2010).
-
-The code is in these files:
-
-    fit                        _two_stage.py, class TwoStage: labelled rows, least squares, directions
-    stage 1, least squares     numerics/_least_squares.py
-    stage 2, the directions    _second_stage.py
-    the targets T              here; predict: _regression_head.py
-"""
+"""OPLS: orthonormalised partial least squares, by the two-stage approach (Sun, Ceran & Ye, KDD 2010)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from labelfold.discriminant._second_stage import RegressionHead
-from labelfold.discriminant._two_stage import TwoStage
+from labelfold.base import fitting
+from labelfold.discriminant._two_stage import (
+    TwoStage,
+    chosen_ridge,
+    direct,
+    eigenproblem,
+    least_squares,
+    read_labelled,
+    summarised,
+)
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions
 
 
-class OPLS(RegressionHead, TwoStage):
+class OPLS(TwoStage):
     r"""Orthonormalised partial least squares: the directions that predict the targets best.
 
     .. math:: \max_W \mathrm{tr}(W' X_c' Y_c Y_c' X_c W) \quad \text{subject to} \quad W'(X_c'X_c + g I)W = I
@@ -132,7 +132,35 @@ class OPLS(RegressionHead, TwoStage):
         self.verbose = verbose
         self.unlabeled = unlabeled
 
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the directions from the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,) or (n, c)
+            Targets; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : estimator
+        """
+        data = read_labelled(self, X, y)
+        ridge = chosen_ridge(self, data)
+        T = self._targets(data.Y, data.counts)
+        if self.solver == "direct":
+            (found,) = direct(self, data, T, [ridge])
+        else:
+            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
+            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        found = self._store(found, ridge)
+        self._fit_predictions(found, summarised(self, data))
+        return self
+
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the centred label columns, T = Y_c L."""
         Yc = Y - weights @ Y / weights.sum()
         return Yc @ self._link((Yc.T * weights) @ Yc)
 

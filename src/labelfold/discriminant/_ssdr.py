@@ -19,7 +19,6 @@ from labelfold.utils import Interval, Progress, warn_user
 # Most columns for which a d x d matrix is faster than iterations. It is also used if nearly all directions are
 # requested.
 _FEW_COLUMNS = 1000
-_OVERSAMPLES = 10
 
 
 class SSDR(LinearReducer):
@@ -230,7 +229,7 @@ def _solve(
     # D - S maps constants to zero, so any centre works; one near the mean keeps the digits, and is cheap.
     center = rows.take(np.arange(min(256, n))).mean().astype(rows.dtype).astype(np.float64)
     X = Centered(rows, center)
-    width = min(k + _OVERSAMPLES, d)
+    width = min(k + 10, d)  # further columns speed up the convergence of the last
     direct = 8 * d * d <= max_gram_bytes and (d <= _FEW_COLUMNS or 4 * width >= d)
     classes = np.arange(len(links.mix))
     known = np.flatnonzero((links.codes >= 0) | (links.degrees != 1 / n))  # the others have a degree of 1 / n

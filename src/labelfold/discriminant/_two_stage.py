@@ -1,68 +1,435 @@
-"""The base of LDA, CCA, OPLS and HSL, which differ only in their target matrix and their predictions."""
+r"""The two-stage approach: a generalised eigenproblem at the cost of least squares (Sun, Ceran & Ye, KDD 2010).
+
+LDA, CCA, OPLS and HSL maximise :math:`\mathrm{tr}(W' X_c' T T' X_c W)` subject to
+:math:`W'(X_c'X_c + g I)W = I`, each with its own target matrix T. In the letters of the paper (X here has one row for
+each sample, T is the paper's H, g its gamma):
+
+.. math::
+
+    W_1 &= \arg\min \|X_c W_1 - T\|_F^2 + g \|W_1\|_F^2              && \text{stage 1, eq. 27} \\
+    D &= W_1' X_c' T = E\, \mathrm{diag}(s)\, E'                     && \text{stage 2} \\
+    W &= W_1 E\, \mathrm{diag}(s)^{-1/2}
+
+W spans the solution of the direct problem, and s are its eigenvalues, without any assumption on X (theorems 2 and 4).
+
+This file has the steps of a ``fit`` as functions; then the base class; then the fits of several ridges, for
+`TwoStage.path` and the choice of a ridge, and of batches, for `TwoStage.partial_fit`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import cache, partial, update_wrapper
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from numbers import Integral, Real
-from types import MethodType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from sklearn.base import clone
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.base import (
     ITERATIONS,
+    Decisions,
     KernelForm,
     LinearReducer,
-    RowsEstimator,
     Scores,
-    fitting,
+    indicator_scores,
     labelled_rows,
     measure_of,
     spread,
 )
-from labelfold.discriminant._second_stage import (
-    Directions,
-    Moments,
-    Seen,
-    centered_targets,
-    direct,
-    direct_factor,
-    direct_kernel,
-    distinct_rows,
-    from_key,
-    keep_components,
-    second_stage,
-)
+from labelfold.discriminant._streaming import OneRidgeOnly, add_batch, start_stream, stream_labels
 from labelfold.features import KernelMap, kernel_map
-from labelfold.labels import Labels, check_kind, read_batch
+from labelfold.labels import Labels
 from labelfold.model_selection import SemiSupervisedKFold, best_candidate, fold_scores
 from labelfold.numerics import (
+    EPS,
+    Factor,
     KernelProblem,
+    LeastSquares,
     LeastSquaresProblem,
     RowTargets,
     nonnegative_numbers,
     pose,
+    read_factor,
     rounding,
     row_spread,
 )
 from labelfold.rows import Block, Centered, Featurized, Rows
-from labelfold.utils import Interval, Progress, StrOptions
+from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
-N_FOLDS = 5
-# Candidates of ridge="cv", as multiples of the mean squared deviation of a labelled row.
-CV_GRID = tuple(10.0 ** np.arange(-4, 4.5, 1.0))
-P = ParamSpec("P")
-T = TypeVar("T")
+# Eigenvalues whose relative difference is below this are treated as equal.
+_EQUAL = 1e-9
 
 
-class RidgePath(RowsEstimator):
-    """The part of the two-stage methods that handles several ridges."""
+class LabelledRows(NamedTuple):
+    """What a fit reads.
+
+    Attributes
+    ----------
+    rows : Rows
+        The labelled rows, or all rows if the labelled ones do not fit ``max_gram_bytes``.
+    mask : ndarray of bool or None
+        The mask of the labelled rows, if ``rows`` are all rows.
+    labels : Labels
+    Y : ndarray of shape (g, c)
+        The distinct label rows: one-hot rows for classes, otherwise the label columns of each labelled row.
+    codes : ndarray of shape (l,) or None
+        The index in Y of each labelled row; None if Y has a row for each.
+    counts : ndarray of shape (g,)
+        Number of labelled rows with each row of Y.
+    """
+
+    rows: Rows
+    mask: np.ndarray | None
+    labels: Labels
+    Y: np.ndarray
+    codes: np.ndarray | None
+    counts: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """The larger side of X, with which round-off grows."""
+        return max(self.rows.shape)
+
+
+class Directions(NamedTuple):
+    """Directions from either solver.
+
+    Attributes
+    ----------
+    W : ndarray of shape (d, k)
+        Directions, W'(X_c'X_c + g I)W = I.
+    s : ndarray of shape (k,)
+        Eigenvalues, descending.
+    targets : ndarray of shape (k, q)
+        W'X_c'T, the targets projected onto the directions.
+    mean : ndarray of shape (d,)
+        The mean of the rows in use.
+    n_iter : int
+        Iterations of stage 1.
+    residual : float
+        Relative residual of stage 1.
+    """
+
+    W: np.ndarray
+    s: np.ndarray
+    targets: np.ndarray
+    mean: np.ndarray
+    n_iter: int = 1
+    residual: float = 0.0
+
+
+@dataclass
+class LabelSummary:
+    """What predictions need of the labelled rows.
+
+    Attributes
+    ----------
+    task, classes : str, ndarray
+        As in `Labels`.
+    n : int
+        Number of labelled rows.
+    counts : ndarray of shape (c,)
+        Number of rows of each class or label; empty in regression.
+    y_mean : ndarray of shape (c,)
+        Mean of the label columns.
+    y_scatter : ndarray of shape (c, c)
+        Y_c'Y_c.
+    products : callable
+        Returns Z'Z and Z'Y_c of the embedded rows Z = X_c W, for some directions.
+    flat : bool
+        Whether y has one column, so that predictions have one too.
+    eps : float
+        Relative precision of the rows.
+    """
+
+    task: str
+    classes: np.ndarray
+    n: int
+    counts: np.ndarray
+    y_mean: np.ndarray
+    y_scatter: np.ndarray
+    products: Callable[[Directions], tuple[np.ndarray, np.ndarray]]
+    flat: bool
+    eps: float
+
+
+def read_labelled(model: TwoStage, X: Any, y: Any) -> LabelledRows:
+    """Return the labelled rows, and store the feature map of the kernel."""
+    rows = model._rows(X, reset=True)
+    labels = model._read_labels(y, rows.shape[0])
+    if labels.n_labelled == 1:
+        raise ValueError(
+            "y has one sample with a label, and a direction takes two that differ; label more rows"
+        )
+    rows, mask = labelled_rows(rows, labels, model.max_gram_bytes)
+    model._set_feature_map(kernel_map, rows, mask=mask, random_state=model.random_state, centred=True)
+    model._moments = None
+    return LabelledRows(rows, mask, labels, *labels.distinct())
+
+
+def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return T less its mean, where row i has the weight ``weights[i]``; a constant column is exactly 0."""
+    n = weights.sum()
+    Tc = T - weights @ T / n
+    Tc[:, weights @ Tc**2 <= (10 * n * EPS) ** 2 * (weights @ T**2)] = 0.0
+    return Tc
+
+
+def least_squares(
+    model: TwoStage, data: LabelledRows, T: np.ndarray, ridges: Sequence[float]
+) -> Iterator[LeastSquares]:
+    """Stage 1: give W_1 and D for each ridge, from the largest to the smallest; the rows are read once for all.
+
+    T (g, q) has a row for each row of ``data.Y``. A solution starts from that for the next larger ridge.
+    """
+    bar = Progress(type(model).__name__, model.max_iter, model.verbose) if model.verbose else nullcontext()
+    with bar as progress:
+        problem = _problem(model, data, centered_targets(T, data.counts), progress)
+        if len(ridges) > 1:
+            problem.prepare(ridges)
+        found = None
+        for ridge in sorted(ridges, reverse=True):
+            found = problem.solve(ridge, start=found)
+            yield found
+
+
+def _problem(
+    model: TwoStage, data: LabelledRows, T: np.ndarray, progress: Callable | None
+) -> LeastSquaresProblem:
+    """Return the least-squares problem of stage 1, for centred targets."""
+    if isinstance(model.feature_map_, KernelMap):
+        return _kernel_problem(model.feature_map_, data, T)
+    return pose(
+        model._seen(data.rows),
+        _row_targets(data, T),
+        mask=data.mask,
+        tol=model.tol,
+        max_iter=model.max_iter,
+        max_gram_bytes=model.max_gram_bytes,
+        random_state=model.random_state,
+        callback=progress,
+    )
+
+
+def _row_targets(data: LabelledRows, T: np.ndarray) -> RowTargets:
+    """Return the targets of ``data.rows``; 0 for rows outside the mask."""
+    if data.codes is None:
+        return RowTargets(spread(T, data.mask))
+    return RowTargets(T, spread(data.codes, data.mask, -1), data.counts)
+
+
+def _kernel_problem(kernel: KernelMap, data: LabelledRows, T: np.ndarray) -> KernelProblem:
+    """Return the least-squares problem in the space of an exact kernel."""
+    K, errors = kernel.of_points(), None
+    if kernel.kernel == "linear":
+        center = 0.0 if kernel.center is None else float(kernel.center @ kernel.center)
+        errors = rounding(np.diagonal(K) + center, kernel.points.shape[1], data.rows.eps)
+    return KernelProblem(K, T if data.codes is None else T[data.codes], errors)
+
+
+def eigenproblem(first: LeastSquares, size: int) -> Directions:
+    """Stage 2: return the directions from a least-squares solution; ``size`` is the larger side of X."""
+    s, E = np.linalg.eigh(first.D)
+    s, E = s[::-1], E[:, ::-1]
+    keep = s > 10 * size * EPS * max(s[0], 0.0)
+    s, E = s[keep], E[:, keep]
+    return _unique(first.W @ (E / np.sqrt(s)), s, E.T, first.mean, first.n_iter, first.residual)
+
+
+def _unique(
+    W: np.ndarray, s: np.ndarray, Et: np.ndarray, mean: np.ndarray, n_iter: int = 1, residual: float = 0.0
+) -> Directions:
+    """Return the directions W with eigenvalues s and projected targets diag(s)^(1/2) E', made unique.
+
+    With ridge 0 and fewer rows than columns every eigenvalue is 1, and round-off would choose the basis. Within a
+    group of equal eigenvalues the directions are rotated so that their targets are upper triangular, which determines
+    the basis. The largest coefficient of each direction is positive, so every container gives the same signs.
+    """
+    rotation = np.eye(len(s))
+    for group in np.split(np.arange(len(s)), np.flatnonzero(s[1:] < s[:-1] * (1 - _EQUAL)) + 1):
+        if len(group) > 1:
+            rotation[np.ix_(group, group)] = np.linalg.qr(Et[group])[0]
+    # Rotated last: eigenvalues that are treated as equal still differ in their last digits and scale their vectors.
+    W, targets = W @ rotation, rotation.T @ (np.sqrt(s)[:, None] * Et)
+    if W.size:
+        signs = np.sign(W[np.abs(W).argmax(axis=0), np.arange(W.shape[1])])
+        W, targets = W * signs, targets * signs[:, None]
+    return Directions(W, s, targets, mean, n_iter, residual)
+
+
+def direct(model: TwoStage, data: LabelledRows, T: np.ndarray, ridges: Sequence[float]) -> list[Directions]:
+    """Return the directions for each ridge from the dense d x d problem, for small data and for comparison."""
+    T = centered_targets(T, data.counts)
+    if isinstance(model.feature_map_, KernelMap):
+        problem = _kernel_problem(model.feature_map_, data, T)
+        values, U = problem.gram.spectrum
+        sigma = np.sqrt(values)
+        return [
+            _from_spectrum(U.T @ problem.T, sigma, U / sigma.T, ridge, problem.mean, len(U))
+            for ridge in ridges
+        ]
+    rows = model._seen(data.rows)
+    n, d = rows.shape
+    if 8 * d * d > model.max_gram_bytes:
+        raise ValueError(
+            f'solver="direct" needs a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than '
+            f"max_gram_bytes={model.max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
+        )
+    weights = np.ones(n) if data.mask is None else data.mask.astype(np.float64)
+    mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
+    # X_c'X_c = R'R, so its eigenvalues are the squared singular values of R, with all their digits.
+    factor = read_factor(rows, _row_targets(data, T).dense, mean, data.mask)
+    return [direct_factor(factor, ridge, mean) for ridge in ridges]
+
+
+def _double_sum(X: Block, weights: Any) -> Any:
+    return X.double().t(weights)
+
+
+def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
+    """Return the directions from a triangular factor R of X_c and Q'T."""
+    if factor.full_rank:
+        R, B = factor.damped(ridge)
+        return _from_whitened(B, lambda P: solve_triangular(R, P, check_finite=False), mean, factor.size)
+    U, sigma, V = factor.singular
+    return _from_spectrum(U.T @ factor.C, sigma, V, ridge, mean, factor.size)
+
+
+def _from_spectrum(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from X = U diag(sigma) V' and C = U'T."""
+    damped = np.hypot(sigma, np.sqrt(ridge))
+    return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
+
+
+def _from_whitened(
+    B: np.ndarray, back: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, size: int
+) -> Directions:
+    """Return the directions from B = F^(-1) X_c'T (eq. 31), where F F' = X_c'X_c + g I and ``back`` is F^(-T)."""
+    P, root, Et = np.linalg.svd(B, full_matrices=False)
+    keep = root**2 > 10 * size * EPS * root.max(initial=0.0) ** 2
+    return _unique(back(P[:, keep]), root[keep] ** 2, Et[keep], mean)
+
+
+def summarised(model: TwoStage, data: LabelledRows) -> LabelSummary:
+    """Return the summary of labelled rows."""
+    labels = data.labels
+    n, y_sum = labels.n_labelled, data.counts @ data.Y
+    Yc = data.Y - y_sum / n
+    scatter = Yc.T @ (data.counts[:, None] * Yc)
+
+    def products(found: Directions) -> tuple[np.ndarray, np.ndarray]:
+        return embedding_products(model, data, [found])[0]
+
+    flat = labels.values.ndim == 1
+    return LabelSummary(
+        labels.task, labels.classes, n, y_sum, y_sum / n, scatter, products, flat, data.rows.eps
+    )
+
+
+def embedding_products(
+    model: TwoStage, data: LabelledRows, several: Sequence[Directions]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return Z'Z and Z'Y_c of the embedded rows Z = X_c W for each of several directions, in one pass."""
+    rows, mask, labels = data.rows, data.mask, data.labels
+    ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
+    Y = labels.columns()
+    Yc = spread(Y - data.counts @ data.Y / data.counts.sum(), mask)
+    Ws, mean = [found.W for found in several], several[0].mean
+    if model.feature_map_ is None:
+        sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
+    else:
+        scores = Scores(model.feature_map_, mean, np.hstack(Ws))
+        ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
+        sums = Featurized(rows, scores.transform).sum(_products, Yc, ones, shared=(ends,))
+    return list(zip(sums[::2], sums[1::2], strict=True))
+
+
+def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
+    """Return Z'Z and Z'Y_c of several embeddings Z, which are the columns of X up to these ends."""
+    Z, sums = X.raw * ones[:, None], []
+    for start, end in pairwise((0, *ends)):
+        part = Z[:, start:end]
+        sums += [part.T @ part, part.T @ Yc]
+    return tuple(sums)
+
+
+def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
+    sums = []
+    for W in Ws:
+        Z = (X @ W) * ones[:, None]
+        sums += [Z.T @ Z, Z.T @ Yc]
+    return tuple(sums)
+
+
+class TwoStage(Decisions, KernelForm, LinearReducer):
+    """The base of LDA, CCA, OPLS and HSL.
+
+    A subclass has its ``fit`` and defines its targets. It also defines predictions, unless these are a least-squares
+    regression of the label columns on the embedding, ``Y ~ Z coef_.T + intercept_``.
+    """
+
+    _parameter_constraints = {
+        **KernelForm._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
+        "solver": [StrOptions({"two-stage", "direct"})],
+        **ITERATIONS,
+    }
+    _target_gap = 1.0
+    _moments: Any
+    _stream_classes: Any
+
+    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return T (m, q) for label rows Y (m, c), where row i has the weight ``weights[i]``."""
+        raise NotImplementedError
+
+    def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
+        """Store the attributes that predictions need."""
+        ZtZ, ZtY = summary.products(found)
+        if not np.isfinite(ZtZ).all():  # LAPACK would print a message
+            raise OverflowError("products of embedded rows overflow")
+        self.coef_ = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
+        self.intercept_ = summary.y_mean
+        self._keep_task(summary.task, summary.classes, summary.flat)
+
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        return indicator_scores(self._embedded(rows) @ self.coef_.T + self.intercept_, self.task_)
+
+    def _store(self, found: Directions, ridge: float) -> Directions:
+        """Store and return the leading directions; warn if there are fewer than requested."""
+        rank = len(found.s)
+        if rank == 0:
+            raise ValueError(
+                "no direction tells the labelled rows apart: all have the same labels, or every column of X has the "
+                "same mean whatever the label; give labels and columns that vary, check that y belongs to these "
+                "rows, or lower a ridge that dwarfs X"
+            )
+        k = rank if self.n_components is None else min(self.n_components, rank)
+        if self.n_components is not None and self.n_components > rank:
+            warn_user(
+                f"n_components={self.n_components} is more than the {rank} direction{'s' * (rank != 1)} these labels "
+                f"and columns allow; {rank} {'are' if rank != 1 else 'is'} kept",
+                UserWarning,
+            )
+        self.components_ = np.ascontiguousarray(found.W.T[:k])
+        self.eigenvalues_ = found.s[:k]
+        self.mean_ = found.mean
+        self.n_iter_ = found.n_iter
+        self.residual_ = found.residual
+        self.ridge_ = ridge
+        return found._replace(W=found.W[:, :k], s=found.s[:k], targets=found.targets[:k])
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether there are components: a first batch may have too few rows for them."""
+        return hasattr(self, "components_")
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
         """Fit one model for each of several ridges, at the cost of one or two fits.
@@ -83,100 +450,11 @@ class RidgePath(RowsEstimator):
             One fitted model for each ridge, in the given order.
         """
         self._validate_params()
-        rows = self._rows(X, reset=True)
-        labels = self._read(y, rows.shape[0])
-        used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
-        return self._fit_path(used, mask, labels, nonnegative_numbers("ridges", ridges))
-
-    def _fit_path(self, used: Rows, mask: Any, labels: Labels, ridges: Any) -> list[Self]:
         base = clone(self)
-        base.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
-            base.feature_names_in_ = self.feature_names_in_
-        base._set_feature_map(kernel_map, used, mask=mask, random_state=self.random_state, centred=True)
-        seen = base._what_was_seen(used, mask, labels)
-        directions = base._solve(used, mask, labels, ridges)
+        data = read_labelled(base, X, y)
+        return _fit_path(base, data, nonnegative_numbers("ridges", ridges))
 
-        @cache
-        def regressions() -> list[tuple[np.ndarray, np.ndarray]]:
-            return seen.regression(*directions)  # one pass for all, if a method needs it
-
-        def leading(i: int, found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
-            k, (ZtZ, ZtY) = len(found.s), regressions()[i]
-            return [(ZtZ[:k, :k], ZtY[:k])]
-
-        models = []
-        for i, (ridge, found) in enumerate(zip(ridges, directions, strict=True)):
-            model = clone(self).set_params(ridge=ridge)
-            model.__dict__.update({name: value for name, value in vars(base).items() if name.endswith("_")})
-            model._store(found, ridge, replace(seen, regression=partial(leading, i)))
-            models.append(model)
-        return models
-
-    def _choose_ridge(self, used: Rows, mask: np.ndarray | None, labels: Labels) -> float:
-        """Return the ridge chosen by cross-validation on the labelled rows, for "cv" or a sequence."""
-        if mask is not None:
-            most = max(2, int(self.max_gram_bytes / used.row_bytes()))
-            used = used.take(np.flatnonzero(mask)[:most])
-            labels = labels.take(np.arange(min(most, labels.n_labelled)))
-        deviation, tiny = row_spread(self._seen(used)), float(np.finfo(np.float64).tiny)
-        if isinstance(self.ridge, str):
-            ridges = deviation * np.array(CV_GRID)
-        else:
-            ridges = np.asarray(nonnegative_numbers("ridges", self.ridge))
-        self.ridges_, self.ridge_scores_ = ridges, self._fold_scores(used, labels, ridges)
-        if not len(self.ridge_scores_):
-            # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
-            nearest = np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()
-            return float(ridges[nearest])
-        return float(ridges[best_candidate(self.ridge_scores_, ridges)])  # ties: the larger ridge
-
-    def _fold_scores(self, used: Rows, labels: Labels, ridges: np.ndarray) -> np.ndarray:
-        """Return the score of each ridge on each fold of the labelled rows that can be fitted."""
-
-        def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
-            try:
-                models = self._fit_path(used.take(train), None, labels.take(train), ridges)
-            except (ValueError, np.linalg.LinAlgError):
-                return None  # too few training rows; the final fit reports it if all rows are too few
-            held = used.take(test)
-            return [model.predict(held) for model in models]
-
-        truth = labels.decode(labels.values)
-        scores = fold_scores(_folds(labels), predict, truth, measure_of(labels.task))
-        return scores.reshape(len(scores), len(ridges))
-
-
-class _WhereItCan(Generic[P, T]):
-    """A method of models without a kernel and with one ridge; for other models `hasattr` is False."""
-
-    def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
-        self.method: Callable[..., Any] = method
-        update_wrapper(cast("Callable[..., Any]", self), method)
-
-    def __get__(self, model: Any, owner: Any = None) -> Callable[P, T]:
-        if model is None:
-            return self.method
-        name = f"{type(model).__name__}.partial_fit"
-        if model.kernel is not None:
-            raise AttributeError(
-                f"{name} cannot work with kernel={model.kernel!r}, which compares every row with rows of all "
-                "batches; call fit on all rows, with n_landmarks where they are many"
-            )
-        if not isinstance(model.ridge, Real):
-            raise AttributeError(
-                f"{name} cannot work with ridge={model.ridge!r}, which is chosen from all rows at once; give one "
-                "number, or call fit on all rows"
-            )
-        return MethodType(self.method, model)
-
-
-class Streaming(RowsEstimator):
-    """The part of the two-stage methods that learns from batches."""
-
-    _moments: Any
-
-    @_WhereItCan
+    @OneRidgeOnly
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch; the model is then that of `fit` on all rows so far.
 
@@ -203,321 +481,137 @@ class Streaming(RowsEstimator):
             self._validate_params()
         rows = self._rows(X, reset=first)
         if first:
-            self._start_stream(rows, classes)
+            start_stream(self, rows.shape[1], classes)
         elif classes is not None and self._stream_classes is None:
             raise ValueError(
                 "classes was given after the first call of partial_fit; give it at the first, or never"
             )
-        self._add_batch(rows, y)
-        self._solve_stream()
+        add_batch(self, rows, y)
+        if self._moments.n:
+            _fit_moments(self)
         return self
 
-    def _start_stream(self, rows: Rows, classes: Any) -> None:
-        name, d = type(self).__name__, rows.shape[1]
-        if 8 * d * d > self.max_gram_bytes:
-            raise ValueError(
-                f"{name}.partial_fit keeps a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than "
-                f"max_gram_bytes={self.max_gram_bytes:,} allows; call fit with a list of blocks, or a function "
-                "that returns them"
-            )
-        self.feature_map_: Any = None
-        self.__dict__.pop("components_", None)  # components of an earlier fit
-        self._moments = Moments(d)
-        self._stream_kind: str | None = None
-        self._stream_width = 0
-        self._stream_classes = None if classes is None else np.unique(np.asarray(classes))
 
-    def _add_batch(self, rows: Rows, y: Any) -> None:
-        n = rows.shape[0]
-        kind, known, values = read_batch(
-            y,
-            unlabeled=self.unlabeled,
-            task=self._stream_task(),
-            classes=self._stream_classes,
-            has_task=hasattr(self, "task"),
-        )
-        if len(known) != n:
-            raise ValueError(
-                f"y has {len(known)} rows and X has {n}; pass one label, or one unlabelled mark, a row."
-            )
-        if not known.any():
-            return
-        if kind != (self._stream_kind or kind):
-            raise ValueError(f"this batch has {kind} targets, where earlier ones had {self._stream_kind}")
-        if self._stream_kind is None:
-            check_kind(kind, self._allowed, type(self).__name__)
-        width = values.shape[1] if values.ndim == 2 else 1
-        if width != (self._stream_width or width):
-            raise ValueError(
-                f"y has {width} column{'s' * (width != 1)}, where the {self._stream_width} of the earlier batches "
-                "are expected; give every batch the same columns"
-            )
-        self._stream_kind, self._stream_width = kind, width
-        taken = rows if known.all() else rows.take(np.flatnonzero(known))
-        if kind == "regression":
-            self._flat = values.ndim == 1
-            self._moments.add(taken, [], targets=values.reshape(len(values), -1))
-            return
-        keys = distinct_rows(values) if kind == "multilabel" else values.tolist()
-        self._check_keys(keys)
-        self._moments.add(taken, keys)
+def _fit_path(base: TwoStage, data: LabelledRows, ridges: Sequence[float]) -> list[Any]:
+    """Return a model like ``base`` for each ridge. The attributes of ``base`` are those that do not depend on it."""
+    T = base._targets(data.Y, data.counts)
+    if base.solver == "direct":
+        several = direct(base, data, T, ridges)
+    else:
+        order = np.argsort(-np.asarray(ridges), kind="stable").tolist()
+        solutions = least_squares(base, data, T, ridges)
+        found = {i: eigenproblem(first, data.size) for i, first in zip(order, solutions, strict=True)}
+        several = [found[i] for i in range(len(ridges))]
 
-    def _stream_task(self) -> str:
-        if self._stream_kind is not None:
-            return "regression" if self._stream_kind == "regression" else "classification"
-        return getattr(self, "task", "auto")
+    @cache
+    def all_products() -> list[tuple[np.ndarray, np.ndarray]]:
+        return embedding_products(base, data, several)  # one pass for all models, if the method needs it
 
-    def _check_keys(self, keys: list) -> None:
-        new = set(keys) - set(self._moments.groups)
-        if self._stream_kind == "classes" and self._stream_classes is not None:
-            stray = sorted(new - set(self._stream_classes.tolist()))
-            if stray:
-                raise ValueError(
-                    f"y holds the class {stray[0]!r}, which is not among classes={self._stream_classes.tolist()}; "
-                    "name it there at the first call, or leave classes out"
-                )
-        d, groups = len(self._moments.mean), len(self._moments.groups) + len(new)
-        if 8 * d * groups > self.max_gram_bytes:
-            raise ValueError(
-                f"{groups} distinct sets of labels with a mean of {d} columns each are more than "
-                f"max_gram_bytes={self.max_gram_bytes:,} allows; call fit with a list of blocks instead"
-            )
+    summary, models = summarised(base, data), []
+    for i, ridge in enumerate(ridges):
 
-    def _solve_stream(self) -> None:
-        moments = self._moments
-        if moments.n == 0:
-            return  # no labelled row so far
-        if self._stream_kind == "regression":
-            link = self._link(moments.y_scatter)
-            M, cross, y_mean, y_scatter = (
-                moments.cross @ link,
-                moments.cross,
-                moments.y_mean,
-                moments.y_scatter,
-            )
-            task, classes, y_sum = "regression", np.zeros(0), moments.y_mean * moments.n
-        else:
-            keys, counts, means = moments.group_means()
-            task, classes, Y = self._stream_labels(keys)
-            if task == "one class":
-                return
-            T = self._targets(Y, counts)
-            y_sum = counts @ Y
-            y_mean = y_sum / moments.n
-            Yc = Y - y_mean
-            M = (means * counts[:, None]).T @ centered_targets(T, counts)
-            cross, y_scatter = (means * counts[:, None]).T @ Yc, (Yc.T * counts) @ Yc
-        problem = moments.problem(M)
-        size = max(moments.n, len(moments.mean))
-        if self.solver == "direct":
-            found = direct_factor(problem.factor(), float(self.ridge), moments.mean)
-        else:
-            found = second_stage(problem.solve(float(self.ridge)), size)
+        def products(found: Directions, i: int = i) -> tuple[np.ndarray, np.ndarray]:
+            k, (ZtZ, ZtY) = len(found.s), all_products()[i]
+            return ZtZ[:k, :k], ZtY[:k]
 
-        if not len(found.s):
-            return  # too few rows so far for any direction
-
-        def regression(found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
-            return [(found.W.T @ problem.gram.G @ found.W, found.W.T @ cross)]
-
-        flat = getattr(self, "_flat", False)
-        self._store(
-            found,
-            float(self.ridge),
-            Seen(task, classes, moments.n, y_sum, y_mean, y_scatter, regression, flat, moments.eps),
-        )
-
-    def _stream_labels(self, keys: list) -> tuple[str, np.ndarray, np.ndarray]:
-        """Return the task, the classes, and the label row of each group."""
-        if self._stream_kind == "multilabel":
-            Y = np.array([from_key(key) for key in keys])
-            return "multilabel", np.arange(Y.shape[1]), Y
-        classes = np.array(sorted(keys)) if self._stream_classes is None else self._stream_classes
-        if len(keys) < 2:
-            return "one class", classes, np.zeros((0, 0))
-        codes = {name: i for i, name in enumerate(classes.tolist())}
-        Y = np.eye(len(classes))[[codes[key] for key in keys]]
-        return ("binary" if len(classes) == 2 else "multiclass"), classes, Y
+        model = clone(base).set_params(ridge=ridge)
+        vars(model).update({name: value for name, value in vars(base).items() if name.endswith("_")})
+        summary.products = products
+        model._fit_predictions(model._store(several[i], ridge), summary)
+        models.append(model)
+    return models
 
 
-class TwoStage(RidgePath, Streaming, KernelForm, LinearReducer):
-    """A method of the two-stage family. A subclass defines its targets and its predictions."""
+def chosen_ridge(model: TwoStage, data: LabelledRows, n_folds: int = 5) -> float:
+    """Return the given ridge, or choose one by cross-validation on the labelled rows, for "cv" or a sequence."""
+    if isinstance(model.ridge, Real):
+        return float(model.ridge)
+    rows, labels = data.rows, data.labels
+    if data.mask is not None:
+        most = max(2, int(model.max_gram_bytes / rows.row_bytes()))
+        rows = rows.take(np.flatnonzero(data.mask)[:most])
+        labels = labels.take(np.arange(min(most, labels.n_labelled)))
+    deviation = row_spread(model._seen(rows))
+    if isinstance(model.ridge, str):  # multiples of the mean squared deviation of a labelled row
+        ridges = deviation * np.logspace(-4, 4, 9)
+    else:
+        ridges = np.asarray(nonnegative_numbers("ridges", model.ridge))
 
-    _parameter_constraints = {
-        **KernelForm._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
-        "solver": [StrOptions({"two-stage", "direct"})],
-        **ITERATIONS,
-    }
+    def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
+        base, kept = clone(model), labels.take(train)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(model, name):
+                setattr(base, name, getattr(model, name))
+        try:
+            part = rows.take(train)
+            base._set_feature_map(kernel_map, part, mask=None, random_state=model.random_state, centred=True)
+            models = _fit_path(base, LabelledRows(part, None, kept, *kept.distinct()), ridges.tolist())
+        except (ValueError, np.linalg.LinAlgError):
+            return None  # too few training rows; the final fit reports it if all rows are too few
+        held = rows.take(test)
+        return [one.predict(held) for one in models]
 
-    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return T (m, q) for label rows Y (m, c), where row i has the weight ``weights[i]``."""
-        raise NotImplementedError
-
-    def _fit_head(self, found: Directions, seen: Seen) -> None:
-        """Store the attributes that predictions need."""
-        raise NotImplementedError
-
-    @fitting
-    def fit(self, X: Any, y: Any) -> Self:
-        """Find the directions from the labelled rows.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
-        y : array-like of shape (n,) or (n, c)
-            Targets; ``unlabeled`` or a missing value for unlabelled rows.
-
-        Returns
-        -------
-        self : estimator
-        """
-        rows = self._rows(X, reset=True)
-        labels = self._read(y, rows.shape[0])
-        used, mask = labelled_rows(rows, labels, self.max_gram_bytes)
-        self._moments = None
-        self._set_feature_map(kernel_map, used, mask=mask, random_state=self.random_state, centred=True)
-        given = isinstance(self.ridge, Real)
-        ridge = float(self.ridge) if given else self._choose_ridge(used, mask, labels)
-        (found,) = self._solve(used, mask, labels, [ridge])
-        self._store(found, ridge, self._what_was_seen(used, mask, labels))
-        return self
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Tell whether there are components: a first batch may have too few rows for them."""
-        return hasattr(self, "components_")
-
-    def _read(self, y: Any, n_rows: int | None) -> Labels:
-        labels = self._read_labels(y, n_rows)
-        if labels.n_labelled == 1:
-            raise ValueError(
-                "y has one sample with a label, and a direction takes two that differ; label more rows"
-            )
-        return labels
-
-    def _solve(
-        self, used: Rows, mask: np.ndarray | None, labels: Labels, ridges: Sequence[float]
-    ) -> list[Directions]:
-        """Return the directions for each ridge; the data is read once."""
-        Y, codes, counts = labels.distinct()
-        table = centered_targets(self._targets(Y, counts), counts)
-        counted = None if codes is None else counts
-        T = RowTargets(table, codes, counted)
-        rows, size = self._seen(used), max(used.shape)
-        if isinstance(self.feature_map_, KernelMap):
-            K = self.feature_map_.of_points()
-            exact = KernelProblem(K, T.dense, _rounding(self.feature_map_, K, used.eps))
-            if self.solver == "direct":
-                return [direct_kernel(exact, ridge) for ridge in ridges]
-            return solve_along(exact, ridges, size)
-        if mask is not None:
-            if codes is None:
-                T = RowTargets(spread(table, mask))
-            else:
-                T = RowTargets(table, spread(codes, mask, -1), counted)
-        if self.solver == "direct":
-            return [direct(rows, T.dense, g, mask=mask, max_gram_bytes=self.max_gram_bytes) for g in ridges]
-        bar = Progress(type(self).__name__, self.max_iter, self.verbose) if self.verbose else nullcontext()
-        with bar as progress:
-            problem = pose(
-                rows,
-                T,
-                mask=mask,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                max_gram_bytes=self.max_gram_bytes,
-                random_state=self.random_state,
-                callback=progress,
-            )
-            return solve_along(problem, ridges, size)
-
-    def _store(self, found: Directions, ridge: float, seen: Seen) -> None:
-        found = keep_components(found, self.n_components)
-        self.components_ = np.ascontiguousarray(found.W.T)
-        self.eigenvalues_ = found.s
-        self.mean_ = found.mean
-        self.n_iter_ = found.n_iter
-        self.residual_ = found.residual
-        self.ridge_ = ridge
-        self._fit_head(found, seen)
-
-    def _what_was_seen(self, rows: Rows, mask: np.ndarray | None, labels: Labels) -> Seen:
-        Y, _, counts = labels.distinct()
-        y_mean = counts @ Y / counts.sum()
-
-        def regression(*found: Directions) -> list[tuple[np.ndarray, np.ndarray]]:
-            ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-            Ws, mean = [one.W for one in found], found[0].mean
-            Yc = spread(labels.columns() - y_mean, mask)
-            if self.feature_map_ is None:
-                sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
-            else:
-                scores = Scores(self.feature_map_, mean, np.hstack(Ws))
-                ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
-                sums = Featurized(rows, scores.transform).sum(_products, Yc, ones, shared=(ends,))
-            return list(zip(sums[::2], sums[1::2], strict=True))
-
-        flat = labels.values.ndim == 1
-        scatter = (Y - y_mean).T @ (counts[:, None] * (Y - y_mean))
-        known = (labels.task, labels.classes, labels.n_labelled)
-        return Seen(*known, counts @ Y, y_mean, scatter, regression, flat, rows.eps)
+    scores = fold_scores(
+        _folds(labels, n_folds), predict, labels.decode(labels.values), measure_of(labels.task)
+    )
+    model.ridges_, model.ridge_scores_ = ridges, scores.reshape(len(scores), len(ridges))
+    if not len(scores):
+        # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
+        tiny = float(np.finfo(np.float64).tiny)
+        return float(ridges[np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()])
+    return float(ridges[best_candidate(model.ridge_scores_, ridges)])  # ties: the larger ridge
 
 
-def solve_along(problem: LeastSquaresProblem, ridges: Sequence[float], size: int) -> list[Directions]:
-    """Return the directions for each ridge; each solution starts from that for the next larger ridge."""
-    problem.prepare(ridges)
-    found: dict[int, Directions] = {}
-    first = None
-    for i in sorted(range(len(ridges)), key=lambda i: -ridges[i]):
-        first = problem.solve(ridges[i], start=first)
-        found[i] = second_stage(first, size)
-    return [found[i] for i in range(len(ridges))]
-
-
-def _rounding(kernel_map: KernelMap, K: np.ndarray, eps: float) -> np.ndarray | None:
-    """Return the rounding errors of rows in the space of a linear kernel."""
-    if kernel_map.kernel != "linear":
-        return None
-    center = 0.0 if kernel_map.center is None else float(kernel_map.center @ kernel_map.center)
-    return rounding(np.diagonal(K) + center, kernel_map.points.shape[1], eps)
-
-
-def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
-    """Return Z'Z and Z'Y_c of several embeddings Z, which are the columns of X up to these ends."""
-    Z, sums = X.raw * ones[:, None], []
-    for start, end in pairwise((0, *ends)):
-        part = Z[:, start:end]
-        sums += [part.T @ part, part.T @ Yc]
-    return tuple(sums)
-
-
-def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
-    sums = []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
-        sums += [Z.T @ Z, Z.T @ Yc]
-    return tuple(sums)
-
-
-def _folds(labels: Labels) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(labels: Labels, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the folds of the labelled rows; no fold removes a class, or a label, from training."""
     n = labels.n_labelled
     if labels.task == "regression":
-        folds = min(N_FOLDS, n // 2)  # R^2 is not defined for one row
+        folds = min(n_folds, n // 2)  # R^2 is not defined for one row
         return list(KFold(folds, shuffle=True, random_state=0).split(np.zeros(n))) if folds > 1 else []
     counts = labels.counts()
     several = counts[counts > 1]
     if labels.task == "multilabel":
-        folds, usual = min(N_FOLDS, n), KFold
+        folds, usual = min(n_folds, n), KFold
     else:
-        folds, usual = min([N_FOLDS, *several.tolist()]), StratifiedKFold
+        folds, usual = min([n_folds, *several.tolist()]), StratifiedKFold
     if not len(several) or folds < 2:
         return []
     splitter = usual if (counts > 1).all() else SemiSupervisedKFold
-    values = labels.values
     try:
-        return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), values))
+        return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), labels.values))
     except ValueError:  # too few rows with several labels to hold any out
         return []
+
+
+def _fit_moments(model: Any) -> None:
+    """Fit a model to the moments of its batches, unless they are too few for any direction."""
+    moments = model._moments
+    if model._stream_kind == "regression":
+        task, classes, y_mean, cross = "regression", np.zeros(0), moments.y_mean, moments.cross
+        link, y_scatter, y_sum = model._link(moments.y_scatter), moments.y_scatter, y_mean * moments.n
+        M = cross @ link
+    else:
+        task, classes, Y = stream_labels(model)
+        if task == "one class":
+            return
+        counts, means = moments.group_means()
+        y_sum = counts @ Y
+        y_mean = y_sum / moments.n
+        Yc = Y - y_mean
+        sums = (means * counts[:, None]).T  # (d, g)
+        M = sums @ centered_targets(model._targets(Y, counts), counts)
+        cross, y_scatter = sums @ Yc, (Yc.T * counts) @ Yc
+    problem, ridge = moments.problem(M), float(model.ridge)
+    if model.solver == "direct":
+        found = direct_factor(problem.factor(), ridge, moments.mean)
+    else:
+        found = eigenproblem(problem.solve(ridge), max(moments.n, len(moments.mean)))
+    if not len(found.s):
+        return  # too few rows so far for any direction
+
+    def products(found: Directions) -> tuple[np.ndarray, np.ndarray]:
+        return found.W.T @ problem.gram.G @ found.W, found.W.T @ cross
+
+    flat = getattr(model, "_flat", False)
+    summary = LabelSummary(task, classes, moments.n, y_sum, y_mean, y_scatter, products, flat, moments.eps)
+    model._fit_predictions(model._store(found, ridge), summary)

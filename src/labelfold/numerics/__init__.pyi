@@ -24,7 +24,6 @@ from ._least_squares import (
     RowTargets as RowTargets,
     pose as pose,
     read_factor as read_factor,
-    triangle as triangle,
 )
 from ._linear_svm import (
     LinearSVM as LinearSVM,

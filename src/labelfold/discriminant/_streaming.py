@@ -1,0 +1,253 @@
+"""Labelled rows that arrive in batches: their moments, which determine the directions of the two-stage methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import update_wrapper
+from numbers import Real
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from labelfold.labels import check_kind, read_batch
+from labelfold.numerics import Factor, Gram, GramProblem, rounding
+from labelfold.rows import Block, Centered, Rows, triangle_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Moments:
+    """Count, mean and scatter of the rows, and their cross-products with the labels.
+
+    The scatter is stored as a stack of rows S with S'S = X_c'X_c. A batch extends it (Chan's update of means and
+    scatters) by the new rows, centred at their own mean, and one row for the difference of the means. When the stack
+    grows, it is compressed to its triangular factor. X'X itself would lose half of the digits.
+
+    For classes and label sets, rows with the same labels share one count and one mean, because the weights of some
+    methods depend on the final counts.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self.n = 0
+        self.mean = np.zeros(n_columns)
+        self.groups: dict[Any, list] = {}
+        # For continuous targets only.
+        self.y_mean: Any = None
+        self.cross: Any = None
+        self.y_scatter: Any = None
+        self.dtype = "float64"  # the lowest precision of the batches
+        self._stack = np.zeros((0, n_columns))
+
+    @property
+    def eps(self) -> float:
+        """Relative precision of the rows."""
+        return float(np.finfo(self.dtype).eps)
+
+    def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
+        """Add a batch: one hashable key for each row (its labels), or continuous targets."""
+        m = rows.shape[0]
+        if m == 0:
+            return
+        if np.finfo(rows.dtype).eps > np.finfo(self.dtype).eps:
+            self.dtype = str(rows.dtype)
+        mean = rows.mean()
+        part = Centered(rows, mean)
+        R = part.sum(_triangle, np.zeros((m, 0)))
+        away = mean - self.mean
+        weight = self.n * m / (self.n + m)
+        if targets is not None:
+            self._add_targets(part, targets, away, weight)
+        else:
+            self._add_groups(part, keys, mean)
+        self._stack = np.vstack([self._stack, R, np.sqrt(weight) * away])
+        self.mean = self.mean + away * (m / (self.n + m))
+        self.n += m
+        if len(self._stack) > 3 * len(self.mean) + 256:
+            self._stack = triangle_of(self._stack)
+
+    def _add_groups(self, part: Centered, keys: list, mean: np.ndarray) -> None:
+        distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        codes = np.array([distinct[key] for key in keys])
+        counts = np.bincount(codes, minlength=len(distinct))
+        sums = part.t(np.eye(len(distinct))[codes])  # (d, groups), about the batch's mean
+        for key, i in distinct.items():
+            count, old = self.groups.get(key, [0, 0.0])
+            new = mean + sums[:, i] / counts[i]
+            total = count + counts[i]
+            self.groups[key] = [total, old + (new - old) * (counts[i] / total)]
+
+    def _add_targets(self, part: Centered, Y: np.ndarray, away: np.ndarray, weight: float) -> None:
+        y_mean = Y.mean(axis=0)
+        if self.y_mean is None:
+            self.y_mean, self.cross = np.zeros(Y.shape[1]), np.zeros((len(self.mean), Y.shape[1]))
+            self.y_scatter = np.zeros((Y.shape[1], Y.shape[1]))
+        y_away = y_mean - self.y_mean
+        Yc = Y - y_mean
+        self.cross = self.cross + part.t(Yc) + weight * np.outer(away, y_away)
+        self.y_scatter = self.y_scatter + Yc.T @ Yc + weight * np.outer(y_away, y_away)
+        self.y_mean = self.y_mean + y_away * (len(Y) / (self.n + len(Y)))
+
+    def group_means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the counts of the groups (g,), and their means relative to the overall mean (g, d)."""
+        counts = np.array([count for count, _ in self.groups.values()], dtype=np.float64)
+        return counts, np.array([mean for _, mean in self.groups.values()]) - self.mean
+
+    def problem(self, M: np.ndarray) -> GramProblem:
+        """Return the least-squares problem whose right-hand side is M = X_c'T_c."""
+        d = len(self.mean)
+        R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
+        size = max(self.n, d)
+        G = R.T @ R
+        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.eps)
+        gram = Gram(G, size, rounding=rounded)
+
+        def norms(N: np.ndarray) -> np.ndarray:
+            return np.linalg.norm(R @ N, axis=0)
+
+        return GramProblem(gram, M, self.mean, norms, lambda: _factor(R, M, size, rounded))
+
+
+def _triangle(X: Block, empty: Any) -> Any:
+    return X.double().qr(empty)
+
+
+def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:
+    """Return the factor, with C = Q'T computed from M = R'C."""
+    factor = Factor(R, np.zeros_like(M), size, rounded)
+    if factor.full_rank:
+        factor.C = solve_triangular(R, M, trans=1, check_finite=False)
+    else:
+        U, sigma, V = factor.singular
+        factor.C = U @ ((V.T @ M) / sigma)
+    return factor
+
+
+def start_stream(model: Any, n_columns: int, classes: Any) -> None:
+    """Store the state of a model without batches; ``classes`` as in `partial_fit`."""
+    name, d = type(model).__name__, n_columns
+    if 8 * d * d > model.max_gram_bytes:
+        raise ValueError(
+            f"{name}.partial_fit keeps a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than "
+            f"max_gram_bytes={model.max_gram_bytes:,} allows; call fit with a list of blocks, or a function "
+            "that returns them"
+        )
+    model.feature_map_ = None
+    model.__dict__.pop("components_", None)  # components of an earlier fit
+    model._moments = Moments(d)
+    model._stream_kind = None
+    model._stream_width = 0
+    model._stream_classes = None if classes is None else np.unique(np.asarray(classes))
+
+
+def add_batch(model: Any, rows: Rows, y: Any) -> None:
+    """Add the labelled rows of a batch to the moments of a model."""
+    n = rows.shape[0]
+    kind, known, values = read_batch(
+        y,
+        unlabeled=model.unlabeled,
+        task=_task(model),
+        classes=model._stream_classes,
+        has_task=hasattr(model, "task"),
+    )
+    if len(known) != n:
+        raise ValueError(
+            f"y has {len(known)} rows and X has {n}; pass one label, or one unlabelled mark, a row."
+        )
+    if not known.any():
+        return
+    if kind != (model._stream_kind or kind):
+        raise ValueError(f"this batch has {kind} targets, where earlier ones had {model._stream_kind}")
+    if model._stream_kind is None:
+        check_kind(kind, model._allowed, type(model).__name__)
+    width = values.shape[1] if values.ndim == 2 else 1
+    if width != (model._stream_width or width):
+        raise ValueError(
+            f"y has {width} column{'s' * (width != 1)}, where the {model._stream_width} of the earlier batches "
+            "are expected; give every batch the same columns"
+        )
+    model._stream_kind, model._stream_width = kind, width
+    taken = rows if known.all() else rows.take(np.flatnonzero(known))
+    if kind == "regression":
+        model._flat = values.ndim == 1
+        model._moments.add(taken, [], targets=values.reshape(len(values), -1))
+        return
+    keys = distinct_rows(values) if kind == "multilabel" else values.tolist()
+    _check_new_keys(model, keys)
+    model._moments.add(taken, keys)
+
+
+def _task(model: Any) -> str:
+    if model._stream_kind is not None:
+        return "regression" if model._stream_kind == "regression" else "classification"
+    return getattr(model, "task", "auto")
+
+
+def _check_new_keys(model: Any, keys: list) -> None:
+    new = set(keys) - set(model._moments.groups)
+    if model._stream_kind == "classes" and model._stream_classes is not None:
+        stray = sorted(new - set(model._stream_classes.tolist()))
+        if stray:
+            raise ValueError(
+                f"y holds the class {stray[0]!r}, which is not among classes={model._stream_classes.tolist()}; "
+                "name it there at the first call, or leave classes out"
+            )
+    d, groups = len(model._moments.mean), len(model._moments.groups) + len(new)
+    if 8 * d * groups > model.max_gram_bytes:
+        raise ValueError(
+            f"{groups} distinct sets of labels with a mean of {d} columns each are more than "
+            f"max_gram_bytes={model.max_gram_bytes:,} allows; call fit with a list of blocks instead"
+        )
+
+
+def stream_labels(model: Any) -> tuple[str, np.ndarray, np.ndarray]:
+    """Return the task, the classes, and the label row of each group of the moments of a model.
+
+    The task is "one class" if there are too few classes so far.
+    """
+    keys = list(model._moments.groups)
+    if model._stream_kind == "multilabel":
+        Y = np.array([from_key(key) for key in keys])
+        return "multilabel", np.arange(Y.shape[1]), Y
+    classes = np.array(sorted(keys)) if model._stream_classes is None else model._stream_classes
+    if len(keys) < 2:
+        return "one class", classes, np.zeros((0, 0))
+    codes = {name: i for i, name in enumerate(classes.tolist())}
+    Y = np.eye(len(classes))[[codes[key] for key in keys]]
+    return ("binary" if len(classes) == 2 else "multiclass"), classes, Y
+
+
+def distinct_rows(Y: np.ndarray) -> list[str]:
+    """Return one key for each row of a 0/1 matrix, equal for equal rows."""
+    return [(row + ord("0")).tobytes().decode() for row in np.ascontiguousarray(Y, dtype=np.uint8)]
+
+
+def from_key(key: str) -> np.ndarray:
+    """Return the 0/1 row of a key."""
+    return np.array(list(key), dtype=np.float64)
+
+
+class OneRidgeOnly(Generic[P, T]):
+    """A method of models without a kernel and with one ridge; for other models `hasattr` is False."""
+
+    def __init__(self, method: Callable[Concatenate[Any, P], T]) -> None:
+        self.method: Callable[..., Any] = method
+        update_wrapper(cast("Callable[..., Any]", self), method)
+
+    def __get__(self, model: Any, owner: Any = None) -> Callable[P, T]:
+        if model is None:
+            return self.method
+        name = f"{type(model).__name__}.partial_fit"
+        if model.kernel is not None:
+            raise AttributeError(
+                f"{name} cannot work with kernel={model.kernel!r}, which compares every row with rows of all "
+                "batches; call fit on all rows, with n_landmarks where they are many"
+            )
+        if not isinstance(model.ridge, Real):
+            raise AttributeError(
+                f"{name} cannot work with ridge={model.ridge!r}, which is chosen from all rows at once; give one "
+                "number, or call fit on all rows"
+            )
+        return MethodType(self.method, model)
