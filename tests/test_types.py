@@ -2,6 +2,8 @@
 
 import ast
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,24 @@ def imported_for_editors():
 
 
 def test_editors_are_told_every_public_name_and_where_it_lives():
-    assert imported_for_editors() == labelfold._PUBLIC
+    packages = {name: f"labelfold:{name}" for name in labelfold._PACKAGES}
+    assert imported_for_editors() == labelfold._PUBLIC | packages
     assert set(labelfold.__all__) == set(labelfold._PUBLIC) | {"__version__"}
     assert (Path(labelfold.__file__).parent / "py.typed").exists()
+
+
+def test_every_package_is_an_attribute_that_is_imported_when_it_is_used():
+    folder = Path(labelfold.__file__).parent
+    assert set(labelfold._PACKAGES) == {path.parent.name for path in folder.glob("*/__init__.py")}
+    code = (
+        "import sys, labelfold\n"
+        "assert not [name for name in sys.modules if name.startswith('labelfold.')]\n"
+        "assert set(labelfold._PACKAGES) <= set(dir(labelfold))\n"
+        "assert labelfold.discriminant.LDA is labelfold.LDA\n"
+        "for name in labelfold._PACKAGES:\n"
+        "    assert getattr(labelfold, name).__name__ == f'labelfold.{name}'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -38,6 +38,7 @@ from labelfold import (
 
 def names_lead_to_their_classes(X: Any, y: Any) -> None:
     assert_type(labelfold.LDA(ridge=1.0), LDA)
+    assert_type(labelfold.discriminant.LDA(ridge=1.0), LDA)
     assert_type(LDA().fit(X, y), LDA)
     assert_type(LDA().fit(X, y).predict(X), np.ndarray)
     assert_type(LDA().fit(X, y).score(X, y), float)

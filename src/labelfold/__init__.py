@@ -7,6 +7,21 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labelfold import (
+        app as app,
+        base as base,
+        discriminant as discriminant,
+        factorization as factorization,
+        features as features,
+        labels as labels,
+        model_selection as model_selection,
+        numerics as numerics,
+        rows as rows,
+        semi_supervised as semi_supervised,
+        subspace as subspace,
+        tables as tables,
+        utils as utils,
+    )
     from labelfold.app.io import load_model as load, save_model as save
     from labelfold.app.label import label
     from labelfold.app.report import compare
@@ -46,6 +61,22 @@ _ESTIMATORS = {
     "SSNMF": "labelfold.factorization:SSNMF",
     "TSVM": "labelfold.semi_supervised:TSVM",
 }
+# Packages that a user may name, as in ``labelfold.discriminant``; each is imported when it is first used.
+_PACKAGES = (
+    "app",
+    "base",
+    "discriminant",
+    "factorization",
+    "features",
+    "labels",
+    "model_selection",
+    "numerics",
+    "rows",
+    "semi_supervised",
+    "subspace",
+    "tables",
+    "utils",
+)
 _PUBLIC = _ESTIMATORS | {
     "UnseenValuesWarning": "labelfold.tables:UnseenValuesWarning",
     "as_rows": "labelfold.rows:as_rows",
@@ -89,6 +120,8 @@ __all__ = [
 if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
+        if name in _PACKAGES:
+            return import_module(f"labelfold.{name}")  # which sets the attribute too
         if name not in _PUBLIC:
             raise AttributeError(f"module 'labelfold' has no attribute {name!r}; it has {', '.join(__all__)}")
         module, _, attribute = _PUBLIC[name].partition(":")
@@ -98,4 +131,4 @@ if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_PACKAGES]
