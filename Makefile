@@ -89,6 +89,7 @@ alltests: $(VENV)/.test
 
 # The pages that scripts write. Tests fail if one of them is not up to date.
 docs: $(VENV)/.test
+	$(BIN)/python docs/methods.py
 	$(BIN)/python docs/parameters.py
 	$(BIN)/python docs/memory.py
 	$(BIN)/python docs/rooms.py

@@ -1,15 +1,19 @@
-"""Write docs/memory.md: the largest memory of every fit, transform, reader and command, from the tables below.
+"""Write docs/memory.md: the largest memory of every fit, transform, reader and command.
 
     python docs/memory.py
 
-tests/test_memory.py measures each as the resident memory of a separate process. It fails if a docstring, the help of
-a command or the page differs from the tables.
+The formulas of an estimator are in its docstring, as `sentence` writes them; those of processes are in the table
+below. tests/test_memory.py measures each as the resident memory of a separate process. It fails if a docstring, the
+help of a command or the page differs.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
+
+import labelfold
 
 PAGE = Path(__file__).with_suffix(".md")
 
@@ -36,27 +40,22 @@ class Peak(NamedTuple):
     use: str = "0"
 
 
-_TWO_STAGE = Peak("32*l*d + 48*d*d")
-_FACTORS = Peak("48*(n + d)*k", "160*m*k")
-ESTIMATORS = {
-    "LDA": _TWO_STAGE,
-    "CCA": _TWO_STAGE,
-    "OPLS": _TWO_STAGE,
-    "HSL": _TWO_STAGE,
-    "SSDR": Peak("64*d*d"),
-    "PCALS": Peak("32*d*d + 200*(n + d)"),
-    "KernelPCALS": Peak("40*q*q + 40*q*d"),
-    "LabelFold": Peak("6*X + 64*a*(a + d)"),
-    "LapRLS": Peak("1.5*X + 400*n"),
-    "TSVM": Peak("0.5*X + 240*n*c"),
-    "DRSVM": _FACTORS,
-    "SSNMF": _FACTORS,
-    "CNMF": _FACTORS,
-    "LSDR": Peak("64*n*k + 64*(l + d)*d"),
-    "NSDR": Peak("112*n*k + 64*(l + d)*d + 24*l*l"),
-    "KLNMF": Peak("64*(n + d)*k", "64*m*k"),
-    "NMFAlpha": Peak("96*(n + d)*k", "64*m*k"),
-}
+def stated(name: str) -> Peak:
+    """Return the formulas in the docstring of an estimator.
+
+    >>> stated("SSDR")
+    Peak(fit='64*d*d', use='0')
+    """
+    words = " ".join(getattr(labelfold, name).__doc__.split())
+    found = re.search(
+        r"Memory beside a dense X, at most: ``([^`]+)`` bytes in fit, (?:none|``([^`]+)``) in ", words
+    )
+    if found is None:
+        raise ValueError(f"The docstring of {name} states no memory; state it as docs/memory.py does.")
+    return Peak(found[1], found[2] or "0")
+
+
+ESTIMATORS = {name: stated(name) for name in labelfold._ESTIMATORS if name != "Recipe"}
 
 
 class Process(NamedTuple):
@@ -102,7 +101,7 @@ def sentence(name: str) -> str:
 
 def verb(name: str) -> str:
     """Return the method that a fitted estimator applies to rows."""
-    return "predict" if name in ("LapRLS", "TSVM") else "transform"
+    return "transform" if hasattr(getattr(labelfold, name), "transform") else "predict"
 
 
 def bound(formula: str, **letters: float) -> float:

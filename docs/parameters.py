@@ -10,10 +10,9 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from labelfold import discriminant, factorization, semi_supervised, subspace, tables
+import labelfold
 
 PAGE = Path(__file__).with_suffix(".md")
-FAMILIES = (discriminant, subspace, semi_supervised, factorization, tables)
 
 # The meaning of each name, and the scale of its values.
 MEANINGS = {
@@ -121,14 +120,13 @@ MEANINGS = {
 
 def signatures() -> dict[str, dict[str, dict[str, object]]]:
     """Return the default of every parameter, by family, estimator and name."""
-    return {
-        family.__name__.rpartition(".")[2]: {
-            name: {p.name: p.default for p in inspect.signature(getattr(family, name)).parameters.values()}
-            for name in family.__all__
-            if hasattr(getattr(family, name), "fit")  # others are no estimators
-        }
-        for family in FAMILIES
+    found: dict[str, dict[str, dict[str, object]]] = {
+        family: {} for family in (*labelfold._FAMILIES, "tables")
     }
+    for name, place in labelfold._ESTIMATORS.items():
+        taken = inspect.signature(getattr(labelfold, name)).parameters.values()
+        found[place.removeprefix("labelfold.").partition(":")[0]][name] = {p.name: p.default for p in taken}
+    return found
 
 
 def page() -> str:

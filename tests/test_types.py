@@ -1,7 +1,7 @@
 """What editors are told of the public names is what there is. `make types` checks the types themselves."""
 
 import ast
-import importlib
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +11,29 @@ from sklearn.base import BaseEstimator
 
 import labelfold
 
-FAMILIES = ("discriminant", "factorization", "semi_supervised", "subspace")
+SCRIPT = Path(__file__).parents[1] / "docs" / "methods.py"
+
+
+@pytest.fixture(scope="module")
+def docs():
+    spec = importlib.util.spec_from_file_location("methods", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_follows_from_the_list_of_estimators_is_up_to_date(docs):
+    for page, text in docs.PAGES.items():
+        assert page.read_text(encoding="utf-8") == text(), "run make docs"
 
 
 def imported_for_editors():
-    """The names that ``labelfold/__init__.py`` imports under TYPE_CHECKING, and from where."""
-    tree = ast.parse(Path(labelfold.__file__).read_text())
-    (block,) = [
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING"
-    ]
+    """The names that the package's stub imports, and from where."""
+    tree = ast.parse(Path(labelfold.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
     return {
-        alias.asname or alias.name: f"{line.module}:{alias.name}"
-        for line in block.body
+        alias.asname or alias.name: f"labelfold{'.' * bool(line.module)}{line.module or ''}:{alias.name}"
+        for line in tree.body
+        if isinstance(line, ast.ImportFrom)
         for alias in line.names
     }
 
@@ -50,7 +59,7 @@ def test_every_package_is_an_attribute_that_is_imported_when_it_is_used():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", labelfold._FAMILIES)
 def test_a_family_and_the_package_have_the_same_estimators(family):
     path = f"labelfold.{family}"
     module = importlib.import_module(path)
@@ -65,4 +74,4 @@ def test_a_family_and_the_package_have_the_same_estimators(family):
 
 def test_every_estimator_is_among_the_cases_of_wrong_keywords():
     cases = (Path(__file__).parent / "typing_cases.py").read_text()
-    assert [name for name in labelfold._ESTIMATORS if f"\n    {name}(" not in cases] == []
+    assert [name for name in labelfold._ESTIMATORS if f"{name}(" not in cases] == []

@@ -3,10 +3,25 @@
 import numpy as np
 import pytest
 
-from labelfold import CCA, HSL, LDA, OPLS, PCALS, SSDR, TSVM, KernelPCALS, LabelFold, LapRLS
+import labelfold
+from labelfold import LDA, PCALS, TSVM, KernelPCALS, LapRLS
 from units import check_unit_free
 
-CLASSES = [LDA(), CCA(), OPLS(), HSL(), SSDR(), PCALS(), KernelPCALS(), LabelFold(), LapRLS(), TSVM()]
+
+def takers(task):
+    """Return the estimators that take a task, with their defaults.
+
+    Those of tests/factorization are checked there, on rows of their kind.
+    """
+    kinds = [
+        getattr(labelfold, name)
+        for name, place in labelfold._ESTIMATORS.items()
+        if not place.startswith(("labelfold.factorization", "labelfold.tables"))
+    ]
+    return [kind() for kind in kinds if task in kind._allowed]
+
+
+CLASSES = takers("multiclass")
 CLASSES += [
     LDA(ridge="cv"),
     LDA(kernel="rbf", ridge="cv"),
@@ -19,11 +34,8 @@ CLASSES += [
     LapRLS(weights="heat"),
     TSVM(fit_intercept=False),
 ]
-LABEL_COLUMNS = [CCA(), OPLS(), HSL(), PCALS(), KernelPCALS(), LabelFold(), LapRLS(), TSVM()]
-NUMBERS = [
-    model.set_params(task="regression")
-    for model in (CCA(), OPLS(), PCALS(), KernelPCALS(), LabelFold(), LapRLS())
-]
+LABEL_COLUMNS = takers("multilabel")
+NUMBERS = [model.set_params(task="regression") for model in takers("regression")]
 
 
 def rows(rng):

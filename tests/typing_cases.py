@@ -11,20 +11,9 @@ import numpy as np
 import labelfold
 from labelfold import (
     CCA,
-    CNMF,
-    DRSVM,
-    HSL,
-    KLNMF,
     LDA,
-    LSDR,
-    NSDR,
-    OPLS,
     PCALS,
     SSDR,
-    SSNMF,
-    TSVM,
-    KernelPCALS,
-    LabelFold,
     LapRLS,
     NMFAlpha,
     Recipe,
@@ -55,24 +44,26 @@ def names_that_are_not_there() -> None:
 
 
 def wrong_keywords(X: Any, y: Any) -> None:
-    LDA(rigde=1.0)  # type: ignore[call-arg]
-    CCA(rigde=1.0)  # type: ignore[call-arg]
-    HSL(rigde=1.0)  # type: ignore[call-arg]
-    OPLS(rigde=1.0)  # type: ignore[call-arg]
-    SSDR(n_component=1)  # type: ignore[call-arg]
-    CNMF(n_component=1)  # type: ignore[call-arg]
-    DRSVM(n_component=1)  # type: ignore[call-arg]
-    KLNMF(n_component=1)  # type: ignore[call-arg]
-    LSDR(n_component=1)  # type: ignore[call-arg]
-    NMFAlpha(n_component=1)  # type: ignore[call-arg]
-    NSDR(n_component=1)  # type: ignore[call-arg]
-    SSNMF(n_component=1)  # type: ignore[call-arg]
-    KernelPCALS(n_component=1)  # type: ignore[call-arg]
-    PCALS(n_component=1)  # type: ignore[call-arg]
-    LabelFold(n_component=1)  # type: ignore[call-arg]
-    LapRLS(rigde=1.0)  # type: ignore[call-arg]
+    # Written by `make docs`.
+    labelfold.CCA(unknown=1)  # type: ignore[call-arg]
+    labelfold.HSL(unknown=1)  # type: ignore[call-arg]
+    labelfold.LDA(unknown=1)  # type: ignore[call-arg]
+    labelfold.OPLS(unknown=1)  # type: ignore[call-arg]
+    labelfold.SSDR(unknown=1)  # type: ignore[call-arg]
+    labelfold.KernelPCALS(unknown=1)  # type: ignore[call-arg]
+    labelfold.PCALS(unknown=1)  # type: ignore[call-arg]
+    labelfold.LabelFold(unknown=1)  # type: ignore[call-arg]
+    labelfold.LapRLS(unknown=1)  # type: ignore[call-arg]
+    labelfold.TSVM(unknown=1)  # type: ignore[call-arg]
+    labelfold.CNMF(unknown=1)  # type: ignore[call-arg]
+    labelfold.DRSVM(unknown=1)  # type: ignore[call-arg]
+    labelfold.KLNMF(unknown=1)  # type: ignore[call-arg]
+    labelfold.LSDR(unknown=1)  # type: ignore[call-arg]
+    labelfold.NMFAlpha(unknown=1)  # type: ignore[call-arg]
+    labelfold.NSDR(unknown=1)  # type: ignore[call-arg]
+    labelfold.SSNMF(unknown=1)  # type: ignore[call-arg]
+    # End.
     Recipe(dates=["a"])  # type: ignore[call-arg]
-    TSVM(c=1.0)  # type: ignore[call-arg]
     LDA().fit(X, y, weights=y)  # type: ignore[call-arg]
     LDA().partial_fit(X, y, klasses=[0, 1])  # type: ignore[call-arg]
     model_selection.SemiSupervisedKFold(splits=3)  # type: ignore[call-arg]
