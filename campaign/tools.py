@@ -135,7 +135,9 @@ def _kernel_map(draw: st.DrawFn) -> ToolCase:
     kernel = draw(st.sampled_from(["rbf", "laplacian", "linear", "poly", "sigmoid", "cosine"]))
     landmarks = draw(st.sampled_from([None, "auto", 3, 100]))
     gamma = (
-        draw(st.sampled_from([None, None, 0.1, 1e-300, 1e300])) if kernel in ("rbf", "laplacian") else None
+        draw(st.sampled_from(["auto", "scale", 0.1, 1e-300, 1e300]))
+        if kernel in ("rbf", "laplacian")
+        else "auto"
     )
 
     def run() -> None:
@@ -150,7 +152,7 @@ def _kernel_map(draw: st.DrawFn) -> ToolCase:
         assert np.isfinite(K).all(), "a feature that is not finite"
         # Nystroem features divide round-off by square roots of small eigenvalues; estimators are checked instead.
         # With a gamma of 1e300 the distance of a row from itself is nothing but round-off.
-        if landmarks != 3 and landmarks != 100 and gamma in (None, 0.1):
+        if landmarks != 3 and landmarks != 100 and gamma in ("auto", "scale", 0.1):
             assert np.allclose(made.transform(X[:1]), K[:1], rtol=1e-6, atol=1e-9 * np.abs(K).max()), (
                 "row by row"
             )

@@ -16,10 +16,12 @@ PAGE = Path(__file__).with_suffix(".md")
 
 # The meaning of each name, and the scale of its values.
 MEANINGS = {
-    "n_components": ("number of components", 'a count; "cv" chooses it by cross-validation, None keeps all'),
+    "n_components": ("number of components", "a count"),
     "ridge": (
         "weight of the squared norm of the coefficients (regularisation)",
-        "relative to a sum over rows, as scikit-learn's alpha",
+        'relative to a sum over rows, as scikit-learn\'s alpha; "auto": 0.01 times the squared distances of labelled '
+        'rows from their mean; "cv": chosen by cross-validation on the labelled rows; a sequence: chosen among its '
+        "values",
     ),
     "reconstruction": (
         "weight of the reconstruction error, relative to the loss of the labels",
@@ -34,7 +36,7 @@ MEANINGS = {
         "relative to the mean loss of a labelled row, divided by n squared",
     ),
     "supervision": ("weight of the labels, relative to the rows", "a factor"),
-    "C": ("weight of a row's loss in a support vector machine", "scikit-learn's C"),
+    "C": ("weight of a row's loss in a support vector machine", 'scikit-learn\'s C; "auto" suits any unit'),
     "unlabeled_weight": ("total weight of the unlabelled rows, relative to the labelled ones", "a ratio"),
     "svm_penalty": (
         "weight of the squared norms of support vector machines on the embedding",
@@ -56,7 +58,8 @@ MEANINGS = {
     "kernel": ("kernel of rows", "scikit-learn's names, or a function of two rows"),
     "gamma": (
         "scikit-learn's gamma of the kernel",
-        "1 over the squared unit of X; None: 1 over twice the mean squared distance between rows",
+        '1 over the squared unit of X; "auto": 1 over twice the mean squared distance between rows; "scale": '
+        "scikit-learn's, 1 over the number of columns times the variance of the entries",
     ),
     "graph_gamma": (
         "gamma of the RBF weights of the graph",
@@ -118,6 +121,77 @@ MEANINGS = {
 }
 
 
+_TWO_STAGE = ("CCA", "HSL", "LDA", "OPLS")
+_PURSUITS = ("PCALS", "KernelPCALS")
+_NONNEGATIVE = ("CNMF", "KLNMF", "NMFAlpha", "SSNMF")
+_FACTORISATIONS = (*_NONNEGATIVE, "DRSVM", "LSDR", "NSDR")
+# Where an estimator takes other values than the others, and why. All others agree; a test compares them.
+OTHER_VALUES = {
+    "n_components": {
+        (*_TWO_STAGE, "LabelFold"): "None keeps all directions: the labels bound their number",
+        _PURSUITS: '"cv" chooses the number by cross-validation: directions are found one after the other, so one '
+        "fit serves all numbers. For other methods: scikit-learn's GridSearchCV",
+    },
+    "ridge": {
+        ("LapRLS",): "above 0: the graph alone does not determine the function",
+        _PURSUITS: "a number: it is used by refit=True only, for the coefficients of few directions, whose number "
+        'n_components="cv" chooses',
+    },
+    "kernel": {
+        ("KernelPCALS",): "not None: that is PCALS",
+        ("NMFAlpha",): "rows are replaced by kernel values, which must not be negative",
+        ("NSDR",): "not None; the fit needs the gradient of the kernel",
+    },
+    "degree": {
+        ("NSDR",): "whole numbers; the gradient is the kernel of one degree less. None is the paper's 2"
+    },
+    "coef0": {
+        (
+            "NSDR",
+        ): "at least 0: otherwise the kernel is not positive semi-definite, and the SVM has no optimum"
+    },
+    "tol": {_FACTORISATIONS: "0 runs all iterations; no residual of a linear system reaches 0"},
+    "init": {
+        ("DRSVM",): "factors may be negative, as singular vectors are",
+        ("LSDR", "NSDR"): "not arrays: rows and offsets follow from the components; these may be negative",
+    },
+    "loss": {
+        ("DRSVM",): "losses of support vector machines",
+        ("LSDR",): "smooth losses, which its steps need",
+    },
+}
+# Where an estimator has another default, and why.
+OTHER_DEFAULTS = {
+    "n_components": {
+        (*_TWO_STAGE, "LabelFold"): "all directions: the labels bound their number",
+        (*_PURSUITS, "SSDR"): "directions are sorted by what they explain; two make a picture",
+    },
+    "ridge": {("LapRLS",): "0 is not accepted"},
+    "kernel": {("KernelPCALS",): "not None: that is PCALS", ("NSDR",): "the paper's"},
+    "center": {("DRSVM",): "the paper's: a sparse or non-negative X is reconstructed as it is"},
+    "fit_intercept": {("DRSVM",): "the paper's"},
+    "corrected": {("KLNMF",): "its parts are read; NMFAlpha's embedding is classified"},
+    "init": {("DRSVM", "LSDR", "NSDR"): "singular vectors, which may be negative, are near the solution"},
+    "loss": {("DRSVM",): "the paper's", ("LSDR",): "the paper's"},
+    "tol": {
+        (*_TWO_STAGE, *_PURSUITS, "LapRLS"): "relative residual of linear systems, or change of a direction",
+        ("SSDR", "DRSVM", "LSDR", "NSDR", "KLNMF", "NMFAlpha"): "what a further iteration gains differs",
+    },
+    "max_iter": {
+        (
+            *_TWO_STAGE,
+            "LapRLS",
+            "SSDR",
+            "TSVM",
+            "KLNMF",
+            "NMFAlpha",
+            "LSDR",
+            "NSDR",
+        ): "what one iteration costs and gains differs",
+    },
+}
+
+
 def signatures() -> dict[str, dict[str, dict[str, object]]]:
     """Return the default of every parameter, by family, estimator and name."""
     found: dict[str, dict[str, dict[str, object]]] = {
@@ -136,14 +210,23 @@ def page() -> str:
     lines = [
         "# Parameters",
         "",
-        "A parameter has the same meaning and scale in all estimators. If a good value depends on the unit of X, the",
-        'default is "auto" (None for a gamma): a multiple of the scale of the data. So X and 1,000 X get the same',
-        "predictions. The value in use is the attribute of the same name with an underscore (`ridge_`, `gamma_`).",
+        "A parameter has the same meaning, scale, values and default in all estimators, but for the exceptions",
+        'below. If a good value depends on the unit of X, "auto" is a multiple of the scale of the data. So X and',
+        "1,000 X get the same predictions. The value in use is the attribute of the same name with an underscore",
+        "(`ridge_`, `gamma_`).",
         "",
         "This page is written by `python docs/parameters.py` from the signatures.",
         "",
         *table(["name", "what it is", "scale"], [[f"`{p}`", *MEANINGS[p]] for p in MEANINGS if p in used]),
     ]
+    for what, exceptions in (("values", OTHER_VALUES), ("default", OTHER_DEFAULTS)):
+        rows = [
+            [f"`{p}`", ", ".join(f"`{name}`" for name in sorted(some)), why]
+            for p, groups in exceptions.items()
+            for some, why in groups.items()
+        ]
+        lines += ["", f"## Estimators with {'other' if what == 'values' else 'another'} {what}", ""]
+        lines += table(["name", "estimators", "why"], rows)
     for family, models in families.items():
         names = [p for p in MEANINGS if any(p in defaults for defaults in models.values())]
         rows = [[f"`{p}`", *(written(d[p]) if p in d else "" for d in models.values())] for p in names]

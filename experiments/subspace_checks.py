@@ -37,7 +37,7 @@ def estimator(data: Rows, method: str, config: str, n_labelled: int) -> Any:
     """
     value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
     p = int(value.get("p", 0))
-    gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else None
+    gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else "auto"
     if method == "PCA+RLS":
         solver = "arpack" if sparse.issparse(data.X) else "full"
         return ReduceThenClassify(PCA(p, svd_solver=solver, random_state=0), RidgeClassifier(value["ridge"]))

@@ -22,6 +22,7 @@ from ._estimator import (
     RowsEstimator as RowsEstimator,
     RowsTransformer as RowsTransformer,
     Scores as Scores,
+    constraints as constraints,
     fitting as fitting,
     labelled_rows as labelled_rows,
     refuse_without_kernel as refuse_without_kernel,

@@ -28,14 +28,43 @@ from labelfold.rows import (
 )
 from labelfold.utils import Interval, StrOptions, check_feature_names, check_n_features, fit_context
 
-# Constraints of the parameters that iterative estimators have in common.
-ITERATIONS: dict[str, Any] = {
-    "tol": [Interval(Real, 0, None, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
+_COUNT = Interval(Integral, 1, None, closed="left")
+_ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
+_FROM_ZERO = Interval(Real, 0, None, closed="left")
+_WEIGHTS = (
+    *("C", "reconstruction", "row_penalty", "basis_penalty", "factor_penalty", "classifier_penalty"),
+    *("svm_penalty", "machine_weight", "offset_unit", "intercept_scaling"),
+)
+# What a parameter takes in every estimator that has it; docs/parameters.py lists the exceptions, with their reasons.
+_SHARED: dict[str, Any] = {
+    "n_components": [_COUNT],
+    "ridge": [_FROM_ZERO, StrOptions({"auto", "cv"}), "array-like"],
+    **{name: [_ABOVE_ZERO, StrOptions({"auto"})] for name in _WEIGHTS},
+    "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
+    "supervision": [_FROM_ZERO, StrOptions({"auto"})],
+    "kernel": [str, callable, None],
+    "gamma": [_ABOVE_ZERO, StrOptions({"auto", "scale"})],
+    "degree": [_ABOVE_ZERO, None],
+    "coef0": [Interval(Real, None, None, closed="neither"), None],
+    "n_landmarks": [_COUNT, StrOptions({"auto"}), None],
+    "task": [StrOptions({"auto", "classification", "regression"})],
+    **{name: ["boolean"] for name in ("center", "fit_intercept", "corrected")},
+    "tol": [_ABOVE_ZERO],
+    "max_iter": [_COUNT],
+    "max_gram_bytes": [_FROM_ZERO],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
+    "on_interrupt": [StrOptions({"raise", "keep"})],
 }
+# Parameters of iterative estimators.
+ITERATIONS = ("tol", "max_iter", "max_gram_bytes", "random_state", "verbose")
+
+
+def constraints(*names: str, **own: Any) -> dict[str, Any]:
+    """Return the constraints of parameters that estimators share, by name, and those of an estimator's own."""
+    return {name: _SHARED[name] for name in names} | own
+
+
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 # Bytes of a block of features.
 BLOCK_BYTES = 4 << 20
@@ -170,13 +199,7 @@ class Reducer(ClassNamePrefixFeaturesOutMixin, RowsTransformer):
 class KernelForm(RowsEstimator):
     """An estimator with a kernel, or with None for rows as they are."""
 
-    _parameter_constraints = {
-        "kernel": [str, callable, None],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="neither"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-    }
+    _parameter_constraints = constraints("kernel", "gamma", "degree", "coef0", "n_landmarks")
 
     def _set_feature_map(self, kernel_map: Callable[..., Any], rows: Rows, **options: Any) -> None:
         """Store ``feature_map_`` and ``gamma_``, None without a kernel; the options are those of ``kernel_map``."""

@@ -12,11 +12,11 @@ from labelfold.discriminant._opls import OPLS
 from labelfold.discriminant._two_stage import (
     Directions,
     LabelSummary,
-    chosen_ridge,
     direct,
     eigenproblem,
     least_squares,
     read_labelled,
+    ridge_in_use,
     summarised,
 )
 from labelfold.labels import score_targets
@@ -36,7 +36,7 @@ class CCA(OPLS):
     ----------
     n_components : int, default=None
         Number of directions; all when None.
-    ridge : float, "cv" or sequence of float, default=0.0
+    ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
@@ -119,7 +119,7 @@ class CCA(OPLS):
         self : estimator
         """
         data = read_labelled(self, X, y)
-        ridge = chosen_ridge(self, data)
+        ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)
         if self.solver == "direct":
             (found,) = direct(self, data, T, [ridge])

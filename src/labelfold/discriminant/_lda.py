@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import log_expit, log_softmax
@@ -12,11 +13,11 @@ from labelfold.discriminant._two_stage import (
     Directions,
     LabelSummary,
     TwoStage,
-    chosen_ridge,
     direct,
     eigenproblem,
     least_squares,
     read_labelled,
+    ridge_in_use,
     summarised,
 )
 from labelfold.numerics import MAX_GRAM_BYTES
@@ -48,20 +49,23 @@ class LDA(TwoStage):
     ----------
     n_components : int, default=None
         Number of directions; all when None, which is at most the number of classes less one.
-    ridge : float, "cv" or sequence of float, default=0.0
+    ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows, like scikit-learn's alpha. At 0 the solution of
         least norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
-        "cv" chooses by cross-validation on the labelled rows among multiples of their spread, a sequence among its
-        values.
+        "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in the
+        space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among multiples
+        of this distance, a sequence among its values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
         The kernel, of scikit-learn or a function of two rows; the columns themselves are used when None. The exact
         form needs a square matrix of the labelled rows.
-    gamma, degree, coef0 : float, default=None
-        Parameters of the kernel, as in scikit-learn. When None, gamma of "rbf", "poly" and "sigmoid" is one over
-        twice the mean squared distance between labelled rows, which suits any unit of X; the others are
-        scikit-learn's.
+    gamma : float, "auto" or "scale", default="auto"
+        Parameter of the kernel, as in scikit-learn. "auto" suits any unit of X: for "rbf", "poly" and "sigmoid" it is
+        one over twice the mean squared distance between labelled rows, for other kernels scikit-learn's default.
+        "scale" is one over the number of columns times the variance of the entries, as in scikit-learn's SVC.
+    degree, coef0 : float, default=None
+        Parameters of the kernel, as in scikit-learn; when None, scikit-learn's 3 and 1.
     n_landmarks : int, "auto" or None, default="auto"
         Number of labelled rows that approximate the kernel (Nystroem). None is exact. "auto" is exact if
         ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
@@ -103,7 +107,7 @@ class LDA(TwoStage):
     ridge_ : float
         The ridge in use.
     ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
-        The candidates and their scores, if the ridge was chosen.
+        The candidates and their scores, if the ridge was chosen by cross-validation.
     gamma_ : float or None
         The gamma of the kernel, given or computed from the rows.
     feature_map_ : object or None
@@ -153,18 +157,18 @@ class LDA(TwoStage):
         self,
         n_components: int | None = None,
         *,
-        ridge: Any = 0.0,
-        solver: str = "two-stage",
-        kernel: Any = None,
-        gamma: float | None = None,
+        ridge: float | Literal["auto", "cv"] | Sequence[float] | np.ndarray = 0.0,
+        solver: Literal["two-stage", "direct"] = "two-stage",
+        kernel: str | Callable[..., float] | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | str | None = "auto",
-        priors: Any = None,
+        n_landmarks: int | Literal["auto"] | None = "auto",
+        priors: Sequence[float] | np.ndarray | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
     ) -> None:
@@ -200,7 +204,7 @@ class LDA(TwoStage):
         self : estimator
         """
         data = read_labelled(self, X, y)
-        ridge = chosen_ridge(self, data)
+        ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)
         if self.solver == "direct":
             (found,) = direct(self, data, T, [ridge])

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from labelfold.base import fitting
+from labelfold.base import constraints, fitting
 from labelfold.discriminant._two_stage import (
     TwoStage,
-    chosen_ridge,
     direct,
     eigenproblem,
     least_squares,
     read_labelled,
+    ridge_in_use,
     summarised,
 )
 from labelfold.numerics import MAX_GRAM_BYTES
-from labelfold.utils import StrOptions
 
 
 class OPLS(TwoStage):
@@ -32,7 +32,7 @@ class OPLS(TwoStage):
     ----------
     n_components : int, default=None
         Number of directions; all when None.
-    ridge : float, "cv" or sequence of float, default=0.0
+    ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
@@ -93,7 +93,7 @@ class OPLS(TwoStage):
 
     _parameter_constraints = {
         **TwoStage._parameter_constraints,
-        "task": [StrOptions({"auto", "classification", "regression"})],
+        **constraints("task"),
     }
     _allowed = ("binary", "multiclass", "multilabel", "regression")
 
@@ -101,18 +101,18 @@ class OPLS(TwoStage):
         self,
         n_components: int | None = None,
         *,
-        task: str = "auto",
-        ridge: Any = 0.0,
-        solver: str = "two-stage",
-        kernel: Any = None,
-        gamma: float | None = None,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        ridge: float | Literal["auto", "cv"] | Sequence[float] | np.ndarray = 0.0,
+        solver: Literal["two-stage", "direct"] = "two-stage",
+        kernel: str | Callable[..., float] | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | str | None = "auto",
+        n_landmarks: int | Literal["auto"] | None = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
     ) -> None:
@@ -148,7 +148,7 @@ class OPLS(TwoStage):
         self : estimator
         """
         data = read_labelled(self, X, y)
-        ridge = chosen_ridge(self, data)
+        ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)
         if self.solver == "direct":
             (found,) = direct(self, data, T, [ridge])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.base import ITERATIONS, LinearReducer, fitting
+from labelfold.base import ITERATIONS, LinearReducer, constraints, fitting
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, Eigen, RandomRows, largest_eigenvectors, signed
 from labelfold.rows import Block, Centered, Rows
@@ -115,10 +115,9 @@ class SSDR(LinearReducer):
     """
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
+        **constraints("n_components", *ITERATIONS),
         "cannot_link_weight": [Interval(Real, 0, None, closed="left")],
         "must_link_weight": [Interval(Real, 0, None, closed="left")],
-        **ITERATIONS,
     }
 
     def __init__(
@@ -130,7 +129,7 @@ class SSDR(LinearReducer):
         tol: float = 1e-6,
         max_iter: int = 500,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
     ) -> None:

@@ -29,7 +29,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn.base import clone
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.base import (
     ITERATIONS,
@@ -37,15 +36,15 @@ from labelfold.base import (
     KernelForm,
     LinearReducer,
     Scores,
+    constraints,
     indicator_scores,
     labelled_rows,
-    measure_of,
     spread,
 )
 from labelfold.discriminant._streaming import OneRidgeOnly, add_batch, start_stream, stream_labels
-from labelfold.features import KernelMap, kernel_map
+from labelfold.features import KernelMap, kernel_map, kernel_spread
 from labelfold.labels import Labels
-from labelfold.model_selection import SemiSupervisedKFold, best_candidate, fold_scores
+from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import (
     EPS,
     Factor,
@@ -378,10 +377,9 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
 
     _parameter_constraints = {
         **KernelForm._parameter_constraints,
+        **constraints("ridge", *ITERATIONS),
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"}), "array-like"],
         "solver": [StrOptions({"two-stage", "direct"})],
-        **ITERATIONS,
     }
     _target_gap = 1.0
     _moments: Any
@@ -522,22 +520,21 @@ def _fit_path(base: TwoStage, data: LabelledRows, ridges: Sequence[float]) -> li
     return models
 
 
-def chosen_ridge(model: TwoStage, data: LabelledRows, n_folds: int = 5) -> float:
-    """Return the given ridge, or choose one by cross-validation on the labelled rows, for "cv" or a sequence."""
+def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
+    """Return the ridge as given, from the scale of the labelled rows, or by cross-validation on them."""
+    rows, labels = data.rows, data.labels
     if isinstance(model.ridge, Real):
         return float(model.ridge)
-    rows, labels = data.rows, data.labels
+    if isinstance(model.ridge, str) and model.ridge == "auto":
+        if isinstance(model.feature_map_, KernelMap):
+            return default_ridge(labels.n_labelled, kernel_spread(model.feature_map_.of_points()))
+        return default_ridge(labels.n_labelled, row_spread(model._seen(rows), data.mask))
     if data.mask is not None:
         most = max(2, int(model.max_gram_bytes / rows.row_bytes()))
         rows = rows.take(np.flatnonzero(data.mask)[:most])
         labels = labels.take(np.arange(min(most, labels.n_labelled)))
-    deviation = row_spread(model._seen(rows))
-    if isinstance(model.ridge, str):  # multiples of the mean squared deviation of a labelled row
-        ridges = deviation * np.logspace(-4, 4, 9)
-    else:
-        ridges = np.asarray(nonnegative_numbers("ridges", model.ridge))
 
-    def predict(train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
+    def predict(ridges: np.ndarray, train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
         base, kept = clone(model), labels.take(train)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(model, name):
@@ -551,36 +548,7 @@ def chosen_ridge(model: TwoStage, data: LabelledRows, n_folds: int = 5) -> float
         held = rows.take(test)
         return [one.predict(held) for one in models]
 
-    scores = fold_scores(
-        _folds(labels, n_folds), predict, labels.decode(labels.values), measure_of(labels.task)
-    )
-    model.ridges_, model.ridge_scores_ = ridges, scores.reshape(len(scores), len(ridges))
-    if not len(scores):
-        # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
-        tiny = float(np.finfo(np.float64).tiny)
-        return float(ridges[np.abs(np.log(np.maximum(ridges, tiny)) - np.log(deviation)).argmin()])
-    return float(ridges[best_candidate(model.ridge_scores_, ridges)])  # ties: the larger ridge
-
-
-def _folds(labels: Labels, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the folds of the labelled rows; no fold removes a class, or a label, from training."""
-    n = labels.n_labelled
-    if labels.task == "regression":
-        folds = min(n_folds, n // 2)  # R^2 is not defined for one row
-        return list(KFold(folds, shuffle=True, random_state=0).split(np.zeros(n))) if folds > 1 else []
-    counts = labels.counts()
-    several = counts[counts > 1]
-    if labels.task == "multilabel":
-        folds, usual = min(n_folds, n), KFold
-    else:
-        folds, usual = min([n_folds, *several.tolist()]), StratifiedKFold
-    if not len(several) or folds < 2:
-        return []
-    splitter = usual if (counts > 1).all() else SemiSupervisedKFold
-    try:
-        return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), labels.values))
-    except ValueError:  # too few rows with several labels to hold any out
-        return []
+    return chosen_ridge(model, labels, row_spread(model._seen(rows)), predict)
 
 
 def _fit_moments(model: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -117,12 +117,12 @@ class CNMF(SquaredNMF):
         self,
         n_components: int = 10,
         *,
-        init: Any = "random",
+        init: Literal["random", "nndsvda"] | tuple[Any, Any] | list[Any] = "random",
         max_iter: int = 200,
         tol: float = 1e-4,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components

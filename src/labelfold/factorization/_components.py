@@ -8,28 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import Iterative, Reducer
+from labelfold.base import Iterative, Reducer, constraints
 from labelfold.labels import Labels
 from labelfold.numerics import check_norm, count_negative, refuse_negative
 from labelfold.rows import Block, Rows, as_rows
 from labelfold.utils import Interval, StrOptions
-
-# A weight: positive, or chosen from the data.
-WEIGHT = [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})]
 
 
 class Factorisation(Iterative, Reducer):
     """A factorisation X = H B' with ``components_`` B' (k, d), found by iterations."""
 
     _most_components = 10
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-        "on_interrupt": [StrOptions({"raise", "keep"})],
-    }
+    _parameter_constraints = constraints(
+        *("n_components", "max_iter", "random_state", "verbose", "on_interrupt"),
+        tol=[Interval(Real, 0, None, closed="left")],  # 0 takes max_iter iterations
+    )
 
     def transform(self, X: Any) -> Any:
         """Embed rows without labels, each by its best approximation with the components.

@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold.base import Decisions, Iterates, fitting
+from labelfold.base import Decisions, Iterates, constraints, fitting
 from labelfold.factorization._components import (
-    WEIGHT,
     Parts,
     check_matrix,
     chosen,
@@ -187,14 +186,10 @@ class DRSVM(Decisions, Parts):
     _parameter_constraints = {
         **Parts._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
-        "svm_penalty": WEIGHT,
-        "reconstruction": WEIGHT,
-        "factor_penalty": WEIGHT,
+        **constraints("svm_penalty", "reconstruction", "factor_penalty", "intercept_scaling"),
+        **constraints("center", "fit_intercept"),
         "nonnegative": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": WEIGHT,
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "center": ["boolean"],
         "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
     }
 
@@ -202,21 +197,21 @@ class DRSVM(Decisions, Parts):
         self,
         n_components: int = 10,
         *,
-        loss: str = "squared_hinge",
-        svm_penalty: float | str = "auto",
-        reconstruction: float | str = "auto",
-        factor_penalty: float | str = "auto",
+        loss: Literal["squared_hinge", "hinge"] = "squared_hinge",
+        svm_penalty: float | Literal["auto"] = "auto",
+        reconstruction: float | Literal["auto"] = "auto",
+        factor_penalty: float | Literal["auto"] = "auto",
         nonnegative: bool = False,
         fit_intercept: bool = False,
-        intercept_scaling: float | str = "auto",
-        class_weight: Any = None,
+        intercept_scaling: float | Literal["auto"] = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         center: bool = False,
-        init: Any = "svd",
+        init: Literal["svd", "random", "nndsvd"] | tuple[Any, Any] | list[Any] = "svd",
         max_iter: int = 200,
         tol: float = 1e-6,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components

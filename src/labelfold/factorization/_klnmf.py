@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -111,12 +111,12 @@ class KLNMF(DivergenceNMF):
         n_components: int = 10,
         *,
         corrected: bool = False,
-        init: Any = "random",
+        init: Literal["random", "nndsvda"] | tuple[Any, Any] | list[Any] = "random",
         max_iter: int = 300,
         tol: float = 1e-5,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
     ) -> None:
         self.n_components = n_components
         self.corrected = corrected

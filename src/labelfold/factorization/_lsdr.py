@@ -10,15 +10,17 @@ The code is in these files:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit
 
-from labelfold.factorization._components import WEIGHT, chosen
+from labelfold.base import constraints
+from labelfold.factorization._components import chosen
 from labelfold.factorization._coupled_classifiers import LinearMachine, losses
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
+from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions
 
 # The multiple of the mean squared norm of an embedded row for "auto".
@@ -160,26 +162,26 @@ class LSDR(OffsetFactorisation):
 
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "loss": [StrOptions({"smooth_hinge", "logistic", "squared"})],
-        "classifier_penalty": WEIGHT,
+        **constraints("classifier_penalty"),
     }
 
     def __init__(
         self,
         n_components: int = 10,
         *,
-        loss: str = "smooth_hinge",
-        reconstruction_share: float | str = "auto",
-        row_penalty: float | str = "auto",
-        basis_penalty: float | str = "auto",
-        classifier_penalty: float | str = "auto",
-        offset_unit: float | str = "auto",
-        init: str = "svd",
+        loss: Literal["smooth_hinge", "logistic", "squared"] = "smooth_hinge",
+        reconstruction_share: float | Literal["auto"] = "auto",
+        row_penalty: float | Literal["auto"] = "auto",
+        basis_penalty: float | Literal["auto"] = "auto",
+        classifier_penalty: float | Literal["auto"] = "auto",
+        offset_unit: float | Literal["auto"] = "auto",
+        init: Literal["svd", "random"] = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
-        max_gram_bytes: int = 2**29,
-        random_state: Any = 0,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components

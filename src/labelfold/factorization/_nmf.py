@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
+from labelfold.base import constraints
 from labelfold.factorization._components import NonnegativeParts, check_matrix
 from labelfold.factorization._directions import Machines, joint_iterates
 from labelfold.factorization._divergence import Guide, Margins, divergence_start, iterates, margins
@@ -132,7 +133,7 @@ def _placed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
 class DivergenceNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by I-divergence."""
 
-    _parameter_constraints = {**NonnegativeParts._parameter_constraints, "corrected": ["boolean"]}
+    _parameter_constraints = {**NonnegativeParts._parameter_constraints, **constraints("corrected")}
 
     def _place(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from labelfold.base import fitting, refuse_without_kernel
-from labelfold.factorization._components import WEIGHT, chosen
+from labelfold.base import constraints, fitting, refuse_without_kernel
+from labelfold.factorization._components import chosen
 from labelfold.factorization._directions import Machines, dual_directions, machines, sums
 from labelfold.factorization._divergence import Guide, Margins, divergence
 from labelfold.factorization._nmf import DivergenceNMF
@@ -20,7 +19,7 @@ from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
 from labelfold.numerics import nonnegative_numbers
 from labelfold.rows import Rows, as_rows, stored_values
-from labelfold.utils import Interval, StrOptions
+from labelfold.utils import StrOptions
 
 # Default number of landmarks of the kernel form, and its gamma as a multiple of one over twice the mean squared
 # distance between rows. Parts consist of rows that are near each other, and a wider kernel is nearly constant.
@@ -130,9 +129,9 @@ class NMFAlpha(SupervisionPath):
     kernel : {"rbf", "laplacian", "chi2"} or None, default=None
         None factorises X itself. Otherwise the kernel values of a row with the landmarks are factorised, which are
         non-negative for every X ("chi2" needs a non-negative X).
-    gamma : float, default=None
-        Parameter of the kernel. When None, that of "rbf" is four times one over the mean squared distance between
-        rows.
+    gamma : float, "auto" or "scale", default="auto"
+        Parameter of the kernel; see `LDA`. It is computed from all rows, and "auto" of "rbf" is eight times as large
+        as there: parts consist of rows that are near each other.
     n_landmarks : int, "auto" or None, default="auto"
         Number of rows, drawn at random, that are landmarks; all when None, at most 1,000 for "auto".
     corrected : bool, default=True
@@ -229,37 +228,33 @@ class NMFAlpha(SupervisionPath):
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **SupervisionPath._parameter_constraints,
-        "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-        "C": WEIGHT,
+        **constraints("supervision", "C", "machine_weight", "gamma", "n_landmarks"),
         "multiclass": [StrOptions({"ovo", "ovr"})],
         "directions": [StrOptions({"svm", "perceptron", "logistic"})],
         "joint": ["boolean"],
-        "machine_weight": WEIGHT,
         "kernel": [StrOptions({"rbf", "laplacian", "chi2"}), None],
-        "gamma": [Interval(Real, 0, None, closed="neither"), None],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
     }
 
     def __init__(
         self,
         n_components: int = 10,
         *,
-        supervision: float | str = "auto",
-        C: float | str = "auto",
-        multiclass: str = "ovo",
-        directions: str = "svm",
+        supervision: float | Literal["auto"] = "auto",
+        C: float | Literal["auto"] = "auto",
+        multiclass: Literal["ovo", "ovr"] = "ovo",
+        directions: Literal["svm", "perceptron", "logistic"] = "svm",
         joint: bool = False,
-        machine_weight: float | str = "auto",
-        kernel: str | None = None,
-        gamma: float | None = None,
-        n_landmarks: int | str | None = "auto",
+        machine_weight: float | Literal["auto"] = "auto",
+        kernel: Literal["rbf", "laplacian", "chi2"] | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
+        n_landmarks: int | Literal["auto"] | None = "auto",
         corrected: bool = True,
-        init: Any = "random",
+        init: Literal["random", "nndsvda"] | tuple[Any, Any] | list[Any] = "random",
         max_iter: int = 300,
         tol: float = 1e-5,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components
@@ -330,15 +325,18 @@ class NMFAlpha(SupervisionPath):
 
     def _fit_map(self, rows: Rows) -> None:
         """Store the map to the kernel values; None without a kernel."""
-        self.feature_map_ = None
+        self.feature_map_: Any = None
+        self.gamma_: float | None = None
         if self.kernel is None:
             refuse_without_kernel(gamma=self.gamma, n_landmarks=self.n_landmarks)
             return
         landmarks = _MOST_LANDMARKS if isinstance(self.n_landmarks, str) else self.n_landmarks
         gamma = self.gamma
-        if gamma is None and self.kernel == "rbf":
+        if gamma == "auto" and self.kernel == "rbf":
             gamma = _NARROW * default_gamma(rows)
         self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
+        self.gamma_ = self.feature_map_.params.get("gamma")
+        self.gamma_ = self.feature_map_.params.get("gamma")
 
     def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
         """Return the second term, and the SVMs that are learned with the factors, if any."""

@@ -11,14 +11,16 @@ The code is in these files:
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from labelfold.factorization._components import WEIGHT, chosen
+from labelfold.base import constraints
+from labelfold.factorization._components import chosen
 from labelfold.factorization._coupled_classifiers import KernelMachine, kernel_matrix
 from labelfold.factorization._offset_factorization import OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
+from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import Interval, StrOptions
 
 # Tolerance of the SVMs: the relative duality gap.
@@ -57,14 +59,16 @@ class NSDR(OffsetFactorisation):
         Number of components k. It may exceed the number of columns of X, with a warning.
     kernel : {"poly", "rbf"}, default="poly"
         The kernel of the SVMs.
-    degree : int, default=2
-        Degree of the polynomial kernel, at least 1; 1 is a linear SVM.
-    gamma : float or "auto", default="auto"
-        Parameter of both kernels. "auto" is 1 divided by the mean squared norm of the initial embedding.
-    coef0 : float, default=1.0
-        The constant of the polynomial kernel, at least 0.
-    C : float, default=1.0
-        Upper bound of the dual variables; a larger one fits the labels more closely.
+    degree : int, default=None
+        Degree of the polynomial kernel, at least 1; 1 is a linear SVM. None is 2.
+    gamma : float, "auto" or "scale", default="auto"
+        Parameter of both kernels. "auto" is 1 divided by the mean squared norm of the initial embedding. "scale" is
+        the same, because the columns of that embedding have a mean of 0.
+    coef0 : float, default=None
+        The constant of the polynomial kernel, at least 0. None is 1.
+    C : float or "auto", default="auto"
+        Upper bound of the dual variables; a larger one fits the labels more closely. "auto" is 1, which suits the
+        kernel of any gamma that is computed from the data.
     reconstruction_share : float or "auto", default="auto"
         Weight of the factorisation against the labels, strictly between 0 and 1. With "auto", b / (1 - b) is 30
         divided by the mean square of the rows along a component.
@@ -112,7 +116,7 @@ class NSDR(OffsetFactorisation):
         Their dual variables, each with the sign of its row.
     intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs.
-    reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_ : float
+    reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_, C_ : float
         The weights used, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
@@ -170,32 +174,31 @@ class NSDR(OffsetFactorisation):
 
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "kernel": [StrOptions({"poly", "rbf"})],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "gamma": WEIGHT,
-        "coef0": [Interval(Real, 0, None, closed="left")],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **constraints("C", "gamma"),
+        "degree": [Interval(Integral, 1, None, closed="left"), None],
+        "coef0": [Interval(Real, 0, None, closed="left"), None],
     }
 
     def __init__(
         self,
         n_components: int = 10,
         *,
-        kernel: str = "poly",
-        degree: int = 2,
-        gamma: float | str = "auto",
-        coef0: float = 1.0,
-        C: float = 1.0,
-        reconstruction_share: float | str = "auto",
-        row_penalty: float | str = "auto",
-        basis_penalty: float | str = "auto",
-        offset_unit: float | str = "auto",
-        init: str = "svd",
+        kernel: Literal["poly", "rbf"] = "poly",
+        degree: int | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
+        coef0: float | None = None,
+        C: float | Literal["auto"] = "auto",
+        reconstruction_share: float | Literal["auto"] = "auto",
+        row_penalty: float | Literal["auto"] = "auto",
+        basis_penalty: float | Literal["auto"] = "auto",
+        offset_unit: float | Literal["auto"] = "auto",
+        init: Literal["svd", "random"] = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
-        max_gram_bytes: int = 2**29,
-        random_state: Any = 0,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components
@@ -226,11 +229,13 @@ class NSDR(OffsetFactorisation):
             )
 
     def _machine(self, T: np.ndarray) -> KernelMachine:
-        self.gamma_ = chosen(self.gamma, 1 / self._length)
-        return KernelMachine(T, C=self.C, weight=self._label_share, tol=_SVM_TOL, **self._kernel())
+        self.gamma_, self.C_ = chosen(self.gamma, 1 / self._length), chosen(self.C, 1.0)
+        return KernelMachine(T, C=self.C_, weight=self._label_share, tol=_SVM_TOL, **self._kernel())
 
     def _kernel(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "degree": self.degree, "gamma": self.gamma_, "coef0": self.coef0}
+        degree = 2 if self.degree is None else self.degree
+        coef0 = 1.0 if self.coef0 is None else self.coef0
+        return {"kernel": self.kernel, "degree": degree, "gamma": self.gamma_, "coef0": coef0}
 
     def _keep_machine(self, machine: KernelMachine, index: np.ndarray) -> None:
         assert machine.found is not None

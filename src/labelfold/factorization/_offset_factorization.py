@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import Decisions, Iterates, fitting
-from labelfold.factorization._components import WEIGHT, Factorisation, check_matrix, chosen, component_scale
+from labelfold.base import Decisions, Iterates, constraints, fitting
+from labelfold.factorization._components import Factorisation, check_matrix, chosen, component_scale
 from labelfold.factorization._coupled_classifiers import Machine
 from labelfold.factorization._offset_model import Fold, Held, Swept, fold, hold, start_bases, start_directions
 from labelfold.rows import Centered, Rows, as_rows, single_blas
-from labelfold.utils import Interval, StrOptions, warn_user
+from labelfold.utils import StrOptions, warn_user
 
 # If the squared norm of the components is smaller than this, relative to lambda U / b, every new row is at the
 # origin.
@@ -49,12 +48,10 @@ class OffsetFactorisation(Decisions, Factorisation):
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **Factorisation._parameter_constraints,
-        "reconstruction_share": [Interval(Real, 0, 1, closed="neither"), StrOptions({"auto"})],
-        "row_penalty": WEIGHT,
-        "basis_penalty": WEIGHT,
-        "offset_unit": WEIGHT,
+        **constraints(
+            "reconstruction_share", "row_penalty", "basis_penalty", "offset_unit", "max_gram_bytes"
+        ),
         "init": [StrOptions({"svd", "random"})],
-        "max_gram_bytes": [Interval(Integral, 0, None, closed="left")],
     }
 
     def _check_size(self, n_labelled: int) -> None:

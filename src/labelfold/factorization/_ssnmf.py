@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from labelfold.base import Decisions, fitting, indicator_scores, repeated
+from labelfold.base import Decisions, constraints, fitting, indicator_scores, repeated
 from labelfold.factorization._components import chosen, squared_misfit
 from labelfold.factorization._nmf import (
     SquaredNMF,
@@ -19,7 +18,6 @@ from labelfold.factorization._nmf import (
 )
 from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
-from labelfold.utils import Interval, StrOptions
 
 # With "auto" the term of the labels starts at this multiple of the term of the rows.
 _SUPERVISION = 0.3
@@ -130,20 +128,20 @@ class SSNMF(Decisions, SquaredNMF):
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **SquaredNMF._parameter_constraints,
-        "supervision": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        **constraints("supervision"),
     }
 
     def __init__(
         self,
         n_components: int = 10,
         *,
-        supervision: float | str = "auto",
-        init: Any = "random",
+        supervision: float | Literal["auto"] = "auto",
+        init: Literal["random", "nndsvda"] | tuple[Any, Any] | list[Any] = "random",
         max_iter: int = 200,
         tol: float = 1e-4,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components

@@ -30,6 +30,7 @@ from ._kernel_map import (
     distances as distances,
     kernel_columns as kernel_columns,
     kernel_map as kernel_map,
+    kernel_spread as kernel_spread,
     round_off as round_off,
 )
 from ._layout import (

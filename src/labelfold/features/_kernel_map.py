@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +33,8 @@ POSITIVE = (*_LOCAL, "cosine")
 # half of their digits. Both are checked on a sample of this many rows.
 _FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
 _SOME_ROWS = 60
-# Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows.
+# Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows; other kernels have
+# scikit-learn's default.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
 # Least eigenvalue of the kernel of landmarks, as in scikit-learn.
 _LEAST_EIGENVALUE = 1e-12
@@ -159,8 +160,8 @@ def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
 
 
 def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
-    """Return the given parameters of the kernel; refuse parameters that the kernel does not have."""
-    given = {name: value for name, value in given.items() if value is not None}
+    """Return the given parameters of the kernel, neither None nor "auto"; refuse those that it does not have."""
+    given = {name: value for name, value in given.items() if value not in (None, "auto")}
     if callable(kernel):
         takes: tuple[str, ...] = ()
     elif kernel in PAIRWISE_KERNEL_FUNCTIONS:
@@ -178,17 +179,35 @@ def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
     return given
 
 
-def default_gamma(rows: Rows, mask: np.ndarray | None = None) -> float:
-    """Return one over twice the mean squared distance between two rows, which makes the kernel independent of units.
+def default_gamma(
+    rows: Rows, mask: np.ndarray | None = None, rule: Literal["auto", "scale"] = "auto"
+) -> float:
+    """Return a gamma that makes the kernel independent of the unit of the rows.
+
+    "auto" is one over twice the mean squared distance between rows. "scale" is scikit-learn's: one over the number
+    of columns times the variance of the entries.
 
     Examples
     --------
     >>> import numpy as np
     >>> from labelfold.rows import as_rows
-    >>> default_gamma(as_rows(np.array([[0.0], [2.0]])))  # the spread is 1, two rows drawn at random differ by 2
-    0.25
+    >>> rows = as_rows(np.array([[0.0], [2.0]]))  # the spread is 1, two rows drawn at random differ by 2
+    >>> default_gamma(rows), default_gamma(rows, rule="scale")
+    (0.25, 1.0)
     """
-    return 1 / (2 * 2 * row_spread(rows, mask))
+    return (
+        1 / row_spread(rows, mask, one_mean=True) if rule == "scale" else 1 / (2 * 2 * row_spread(rows, mask))
+    )
+
+
+def _params_for(
+    rows: Rows, kernel: str | Callable, mask: np.ndarray | None = None, **given: Any
+) -> dict[str, Any]:
+    """Return the parameters of the kernel with gamma as a number; as `kernel_params`."""
+    params, gamma = kernel_params(kernel, **given), given["gamma"]
+    if gamma == "scale" or (gamma == "auto" and kernel in _OF_SQUARES):
+        return {**params, "gamma": default_gamma(rows, mask, gamma)}
+    return params
 
 
 @np.errstate(over="ignore", invalid="ignore")  # as `_kernels`
@@ -196,10 +215,10 @@ def kernel_map(
     rows: Rows,
     kernel: str | Callable,
     *,
-    gamma: float | None,
+    gamma: float | Literal["auto", "scale"],
     degree: float | None,
     coef0: float | None,
-    n_landmarks: int | str | None,
+    n_landmarks: int | Literal["auto"] | None,
     max_gram_bytes: float,
     random_state: Any,
     mask: np.ndarray | None = None,
@@ -212,7 +231,8 @@ def kernel_map(
     rows : Rows
         The rows to fit.
     kernel, gamma, degree, coef0
-        The kernel. A gamma of None is `default_gamma` for kernels of squared distances and products.
+        The kernel. A gamma of "auto" is `default_gamma` for kernels of squared distances and products, and
+        scikit-learn's default for others; "scale" is `default_gamma` by that rule for all.
     n_landmarks, max_gram_bytes
         See `landmarks_for`.
     random_state : int or RandomState
@@ -222,9 +242,7 @@ def kernel_map(
     centred : bool
         Whether the caller centres the features, so that a constant in them has no effect.
     """
-    if gamma is None and kernel in _OF_SQUARES:
-        gamma = default_gamma(rows, mask)
-    params = kernel_params(kernel, gamma=gamma, degree=degree, coef0=coef0)
+    params = _params_for(rows, kernel, mask, gamma=gamma, degree=degree, coef0=coef0)
     if mask is not None:
         rows = rows.take(np.flatnonzero(mask))
     if kernel in _OF_COUNTS:
@@ -318,10 +336,14 @@ def _mean(points: np.ndarray) -> np.ndarray:
 
 
 def kernel_columns(
-    rows: Rows, kernel: str, gamma: float | None, n_landmarks: int | None, random_state: Any
+    rows: Rows,
+    kernel: str,
+    gamma: float | Literal["auto", "scale"],
+    n_landmarks: int | None,
+    random_state: Any,
 ) -> KernelMap:
     """Return the kernel with landmarks drawn from the rows as a feature map; with all rows if n_landmarks is None."""
-    params = kernel_params(kernel, gamma=gamma)
+    params = _params_for(rows, kernel, gamma=gamma)
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
     order = check_random_state(random_state).permutation(rows.shape[0])
@@ -330,7 +352,7 @@ def kernel_columns(
     return found
 
 
-def landmarks_for(n_landmarks: int | str | None, n: int, max_gram_bytes: float) -> int | None:
+def landmarks_for(n_landmarks: int | Literal["auto"] | None, n: int, max_gram_bytes: float) -> int | None:
     """Return the number of landmarks; None, the exact kernel, for "auto" if an n x n matrix fits the budget.
 
     Examples
@@ -427,3 +449,18 @@ def distances(family: str, X: Any, Y: Any) -> np.ndarray:
         # scikit-learn's Manhattan distances need 32-bit indices
         return manhattan_distances(short_indices(X), short_indices(Y))
     return euclidean_distances(X, Y, squared=True)
+
+
+def kernel_spread(K: np.ndarray) -> float:
+    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
+    >>> kernel_spread(X @ X.T)
+    5.0
+    """
+    largest = float(np.trace(K)) / len(K)
+    found = largest - float(K.mean())
+    return found if found > 10 * len(K) * np.finfo(np.float64).eps * abs(largest) else 1.0

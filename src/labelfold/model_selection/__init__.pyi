@@ -21,5 +21,7 @@ from ._groups import (
 from ._scoring import (
     LabelledScorer as LabelledScorer,
     OneStandardError as OneStandardError,
+    chosen_ridge as chosen_ridge,
+    default_ridge as default_ridge,
     one_standard_error as one_standard_error,
 )

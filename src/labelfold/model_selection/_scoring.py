@@ -1,16 +1,25 @@
-"""Scorers that leave out unlabelled rows, and the one-standard-error rule."""
+"""Scorers that leave out unlabelled rows, the one-standard-error rule, and the choice of a ridge."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import get_scorer, make_scorer
+from sklearn.model_selection import KFold, StratifiedKFold
 
-from labelfold.labels import score_targets
+from labelfold.base import measure_of
+from labelfold.labels import Labels, score_targets
+from labelfold.model_selection._budgets import best_candidate, fold_scores
+from labelfold.model_selection._folds import SemiSupervisedKFold
+from labelfold.numerics import nonnegative_numbers
 from labelfold.utils import safe_indexing
+
+# The ridge of "auto", relative to the sum of squared distances of labelled rows from their mean.
+_RIDGE = 0.01
 
 
 class LabelledScorer:
@@ -136,3 +145,71 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
         error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
     good = np.flatnonzero(means >= means[best] - error)
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])
+
+
+def default_ridge(n_labelled: int, spread: float) -> float:
+    """Return the ridge of "auto" from the mean squared distance of rows from their mean.
+
+    >>> default_ridge(50, 4.0)
+    2.0
+    """
+    return _RIDGE * n_labelled * spread
+
+
+def chosen_ridge(
+    model: Any,
+    labels: Labels,
+    spread: float,
+    predict: Callable[[np.ndarray, np.ndarray, np.ndarray], Any],
+    *,
+    zero: bool = True,
+) -> float:
+    """Return the ridge that predicts held-out labels best, and store ``ridges_`` and ``ridge_scores_``.
+
+    Parameters
+    ----------
+    model : estimator
+        Its ``ridge`` is "cv", or a sequence to choose from.
+    labels : Labels
+        The labels of the rows that may be held out.
+    spread : float
+        The mean squared distance of the rows from their mean; "cv" chooses from multiples of it.
+    predict : callable
+        Takes ridges, and indices of labelled rows for training and for test. Returns predictions of the test rows for
+        each ridge; None if the fold cannot be fitted.
+    zero : bool
+        Whether a ridge may be 0.
+    """
+    if isinstance(model.ridge, str):
+        ridges = spread * np.logspace(-4, 4, 9)
+    else:
+        ridges = np.asarray(nonnegative_numbers("ridges", model.ridge, zero=zero))
+    truth, measure = labels.decode(labels.values), measure_of(labels.task)
+    scores = fold_scores(_folds(labels, 5), partial(predict, ridges), truth, measure)
+    model.ridges_, model.ridge_scores_ = ridges, scores.reshape(len(scores), len(ridges))
+    if not len(scores):
+        # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
+        tiny = float(np.finfo(np.float64).tiny)
+        return float(ridges[np.abs(np.log(np.maximum(ridges, tiny)) - np.log(spread)).argmin()])
+    return float(ridges[best_candidate(model.ridge_scores_, ridges)])  # ties: the larger ridge
+
+
+def _folds(labels: Labels, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the folds of the labelled rows; no fold removes a class, or a label, from training."""
+    n = labels.n_labelled
+    if labels.task == "regression":
+        folds = min(n_folds, n // 2)  # R^2 is not defined for one row
+        return list(KFold(folds, shuffle=True, random_state=0).split(np.zeros(n))) if folds > 1 else []
+    counts = labels.counts()
+    several = counts[counts > 1]
+    if labels.task == "multilabel":
+        folds, usual = min(n_folds, n), KFold
+    else:
+        folds, usual = min([n_folds, *several.tolist()]), StratifiedKFold
+    if not len(several) or folds < 2:
+        return []
+    splitter = usual if (counts > 1).all() else SemiSupervisedKFold
+    try:
+        return list(splitter(folds, shuffle=True, random_state=0).split(np.zeros(n), labels.values))
+    except ValueError:  # too few rows with several labels to hold any out
+        return []

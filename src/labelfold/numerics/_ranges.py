@@ -87,7 +87,7 @@ def nonnegative_numbers(name: str, values: Any, *, zero: bool = True) -> list[fl
     return numbers.tolist()
 
 
-def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
+def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = False) -> float:
     """Return the mean squared distance of the rows from their mean, in one pass; 1 if it is 0.
 
     The mean squared distance between two rows drawn at random is twice as large.
@@ -98,13 +98,17 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
         Any rows.
     mask : ndarray of bool, shape (n,), optional
         The rows to use; all when None.
+    one_mean : bool
+        Whether to take the mean of all entries as the mean of every column. The result is then the number of columns
+        times the variance of the entries.
 
     Examples
     --------
     >>> import numpy as np
     >>> from labelfold.rows import as_rows
-    >>> row_spread(as_rows(np.array([[1.0, 5.0], [3.0, 9.0]])))
-    5.0
+    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
+    >>> row_spread(as_rows(X)), row_spread(as_rows(X), one_mean=True)
+    (5.0, 17.5)
     """
     n = rows.shape[0]
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
@@ -116,6 +120,9 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None) -> float:
     if not np.isfinite(square):
         raise ValueError("the squares of X overflow; scale X to about 1")
     found = float(square) / count - float(shift @ shift)
+    if one_mean:
+        mean = near + shift
+        found += float(np.square(mean - mean.mean()).sum())
     # For equal rows the result is only the round-off of their norm. Everything is in double precision except the
     # centre, from which rows in single precision differ by a unit in the last place.
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -59,7 +59,11 @@ def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple
 
 
 def neighbour_graph(
-    distance: np.ndarray, neighbour: np.ndarray, *, weights: str = "binary", gamma: float | None = None
+    distance: np.ndarray,
+    neighbour: np.ndarray,
+    *,
+    weights: str = "binary",
+    gamma: float | Literal["auto"] = "auto",
 ) -> sparse.csr_array:
     """Return W (n x n): a positive weight if one of two rows is among the nearest neighbours of the other, else 0.
 
@@ -69,8 +73,8 @@ def neighbour_graph(
         Results of `nearest`.
     weights : {"binary", "heat"}, default="binary"
         1, or exp(-gamma distance^2).
-    gamma : float, optional
-        Parameter of the heat weights; by default one over twice the mean squared distance between neighbours.
+    gamma : float or "auto"
+        Parameter of the heat weights; "auto" is one over twice the mean squared distance between neighbours.
 
     Examples
     --------
@@ -85,21 +89,21 @@ def neighbour_graph(
     values = np.ones(n * k)
     if weights == "heat" and k:
         squares = distance.ravel() ** 2
-        values = np.exp(-(gamma or 1 / (2 * (squares.mean() or 1.0))) * squares)
+        values = np.exp(-(1 / (2 * (squares.mean() or 1.0)) if gamma == "auto" else gamma) * squares)
     W = sparse.csr_array((values, neighbour.ravel(), k * np.arange(n + 1)), shape=(n, n))
     return sparse.csr_array(W.maximum(W.T))
 
 
 def rbf_graph(
     rows: Rows,
-    gamma: float | None,
+    gamma: float | Literal["auto", "scale"],
     *,
     metric: str = "euclidean",
     max_gram_bytes: float,
 ) -> np.ndarray:
     """Return W (n x n): exp(-gamma distance^2) between two rows, and 0 on the diagonal.
 
-    By default ``gamma`` is one over twice the mean squared distance between rows.
+    ``gamma`` is a number, or a rule of `default_gamma`.
     """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -108,8 +112,8 @@ def rbf_graph(
             f"max_gram_bytes={max_gram_bytes:,} allows; use graph='knn', or raise max_gram_bytes"
         )
     X = _points(rows, metric)
-    if gamma is None:
-        gamma = default_gamma(as_rows(X))
+    if isinstance(gamma, str):
+        gamma = default_gamma(as_rows(X), rule=gamma)
     W = euclidean_distances(X, squared=True)
     W *= -gamma
     np.exp(W, out=W)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from numbers import Integral, Real
-from typing import Any, Self
+from collections.abc import Collection, Sequence
+from numbers import Integral
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import fitting
+from labelfold.base import constraints, fitting
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
@@ -200,23 +200,20 @@ class LabelFold(FoldPredictions):
         "forms": [StrOptions({"auto"}), "array-like"],
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
         "ridges": ["array-like", None],
-        "task": [StrOptions({"auto", "classification", "regression"})],
-        "max_gram_bytes": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **constraints("task", "max_gram_bytes", "random_state", "verbose"),
     }
 
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        views: Any = "auto",
-        forms: Any = "auto",
+        views: Literal["auto"] | Sequence[str] = "auto",
+        forms: Literal["auto"] | Sequence[str] = "auto",
         n_anchors: int = 1000,
-        ridges: Any = None,
-        task: str = "auto",
+        ridges: Sequence[float] | np.ndarray | None = None,
+        task: Literal["auto", "classification", "regression"] = "auto",
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
     ) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.base import ITERATIONS, Decisions, KernelForm, Scores, fitting, indicator_scores, linear_values
-from labelfold.features import KernelMap, kernel_map
+from labelfold.base import (
+    ITERATIONS,
+    Decisions,
+    KernelForm,
+    Scores,
+    constraints,
+    fitting,
+    indicator_scores,
+    linear_values,
+)
+from labelfold.features import KernelMap, default_gamma, kernel_map, kernel_spread
+from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import MAX_GRAM_BYTES, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
 from labelfold.semi_supervised._graph import (
@@ -26,8 +36,6 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
-# The ridge of "auto", relative to the spread of the rows, for a mean over the labelled rows.
-_RIDGE = 0.01
 EPS = float(np.finfo(np.float64).eps)
 # Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
 _WHOLE = 512
@@ -58,17 +66,20 @@ class LapRLS(Decisions, KernelForm):
 
     Parameters
     ----------
-    ridge : float or "auto", default="auto"
+    ridge : float, "auto", "cv" or sequence of float, default="auto"
         Weight of the norm, for a sum over the labelled rows, like scikit-learn's alpha; above 0. "auto" suits any
         unit of X: it is 0.01 times the number of labelled rows times the mean squared distance of all rows from their
-        mean (in the space of the kernel, if there is one).
+        mean (in the space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows
+        among multiples of this distance, a sequence among its values; held-out rows stay in the graph.
     smoothness : float, default=1.0
         Weight of the graph; 0 is ridge regression on the labelled rows, and needs no graph. The sum over the graph is
         divided by :math:`n^2`, although a neighbour graph has only about n edges, so large n need larger values.
     kernel : str or callable, default=None
         None for a linear function; otherwise as in `sklearn.metrics.pairwise.pairwise_kernels` ("rbf", "poly", ...).
-    gamma, degree, coef0 : float, default=None
-        Parameters of the kernel; see `LDA`. When None, gamma is computed from all rows.
+    gamma : float, "auto" or "scale", default="auto"
+        Parameter of the kernel; see `LDA`. It is computed from all rows.
+    degree, coef0 : float, default=None
+        Parameters of the kernel; see `LDA`.
     n_landmarks : int, "auto" or None, default="auto"
         Number of rows, drawn from all, for Nystroem features that approximate the kernel. The linear form is then
         solved on them, so the kernel matrix need not fit in memory. None is exact. "auto" is exact if
@@ -80,9 +91,9 @@ class LapRLS(Decisions, KernelForm):
         Number of neighbours of a row for "knn".
     weights : {"binary", "heat"}, default="binary"
         Weights of the edges of "knn": 1, or those of "rbf".
-    graph_gamma : float, default=None
-        The gamma of "rbf" and of "heat"; when None, one over twice the mean squared distance between rows, or between
-        neighbours.
+    graph_gamma : float, "auto" or "scale", default="auto"
+        The gamma of "rbf" and of "heat". "auto" is one over twice the mean squared distance between rows, or between
+        neighbours; "scale" is as in `LDA`.
     metric : {"euclidean", "cosine"}, default="euclidean"
         Distance for the graph. "cosine" compares directions, which suits text.
     normalized : bool, default=False
@@ -122,6 +133,8 @@ class LapRLS(Decisions, KernelForm):
         How y was read: "binary", "multiclass", "multilabel" or "regression".
     ridge_ : float
         The ridge in use.
+    ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
+        The candidates and their scores, if the ridge was chosen by cross-validation.
     gamma_ : float or None
         The gamma of the kernel, given or computed from the rows.
     feature_map_ : object or None
@@ -170,43 +183,42 @@ class LapRLS(Decisions, KernelForm):
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _target_gap = 1.0
+    ridge_: float
     _parameter_constraints = {
         **KernelForm._parameter_constraints,
-        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto", "cv"}), "array-like"],
         "smoothness": [Interval(Real, 0, None, closed="left")],
         "graph": [StrOptions({"knn", "rbf"}), "array-like", "sparse matrix"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "weights": [StrOptions({"binary", "heat"})],
-        "graph_gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "graph_gamma": KernelForm._parameter_constraints["gamma"],
         "metric": [StrOptions({"euclidean", "cosine"})],
         "normalized": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "task": [StrOptions({"auto", "classification", "regression"})],
-        **ITERATIONS,
+        **constraints("fit_intercept", "task", *ITERATIONS),
     }
 
     def __init__(
         self,
         *,
-        ridge: float | str = "auto",
+        ridge: float | Literal["auto", "cv"] | Sequence[float] | np.ndarray = "auto",
         smoothness: float = 1.0,
-        kernel: Any = None,
-        gamma: float | None = None,
+        kernel: str | Callable[..., float] | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
         degree: float | None = None,
         coef0: float | None = None,
-        n_landmarks: int | str | None = "auto",
-        graph: Any = "knn",
+        n_landmarks: int | Literal["auto"] | None = "auto",
+        graph: Literal["knn", "rbf"] | Any = "knn",  # or a matrix
         n_neighbors: int = 5,
-        weights: str = "binary",
-        graph_gamma: float | None = None,
-        metric: str = "euclidean",
+        weights: Literal["binary", "heat"] = "binary",
+        graph_gamma: float | Literal["auto", "scale"] = "auto",
+        metric: Literal["euclidean", "cosine"] = "euclidean",
         normalized: bool = False,
         fit_intercept: bool = True,
-        task: str = "auto",
+        task: Literal["auto", "classification", "regression"] = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
         unlabeled: Any = -1,
     ) -> None:
@@ -258,13 +270,27 @@ class LapRLS(Decisions, KernelForm):
         centred = self.fit_intercept and not (self.smoothness and self.normalized)
         self._set_feature_map(kernel_map, rows, random_state=rng, centred=centred)
         L = self._laplacian(rows) if self.smoothness else None
-        found, G = self._solve(rows, L, labels.index, Y, rng)
+        self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
+        solve, spread = self._solver(rows, L, rng)
+
+        def predict(ridges: np.ndarray, train: np.ndarray, test: np.ndarray) -> Iterator[np.ndarray]:
+            for ridge in ridges:
+                found, G = solve(labels.index[train], Y[train], ridge)
+                yield self._decide(self._scores_of(G[labels.index[test]] + found.intercept))
+
+        if isinstance(self.ridge, Real):
+            self.ridge_ = float(self.ridge)
+        elif isinstance(self.ridge, str) and self.ridge == "auto":
+            self.ridge_ = default_ridge(labels.n_labelled, spread())
+        else:
+            self.ridge_ = chosen_ridge(self, labels, spread(), predict, zero=False)
+        with Progress("LapRLS", self.max_iter, self.verbose) as progress:
+            found, G = solve(labels.index, Y, self.ridge_, progress)
 
         self.coef_ = np.ascontiguousarray(found.W.T)
         self.intercept_ = found.intercept
         self.mean_: Any = None if self.feature_map_ is not None else found.mean
         self.n_iter_, self.residual_ = found.n_iter, found.residual
-        self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
         self.transduction_ = self._transduce(rows, G + found.intercept, labels)
         return self
 
@@ -274,45 +300,49 @@ class LapRLS(Decisions, KernelForm):
             W = given_graph(self.graph, rows.shape[0])
         elif self.graph == "knn":
             found = nearest(rows, self.n_neighbors, metric=self.metric)
-            W = neighbour_graph(*found, weights=self.weights, gamma=self.graph_gamma)
+            gamma = self.graph_gamma
+            if gamma == "scale":
+                gamma = default_gamma(rows, rule="scale")
+            W = neighbour_graph(*found, weights=self.weights, gamma=gamma)
         else:
             W = rbf_graph(rows, self.graph_gamma, metric=self.metric, max_gram_bytes=self.max_gram_bytes)
         return laplacian(W, normalized=self.normalized)
 
-    def _solve(
-        self, rows: Rows, L: Any, index: np.ndarray, Y: np.ndarray, rng: Any
-    ) -> tuple[Smooth, np.ndarray]:
-        """Return the solution, and its values at all rows without the intercept, (n, q)."""
+    def _solver(self, rows: Rows, L: Any, rng: Any) -> tuple[Callable[..., Any], Callable[[], float]]:
+        """Return two functions: one that solves for some labelled rows, and one that gives the spread of all rows.
+
+        The first takes indices of rows, their targets, and the ridge. It returns the solution, and its values at all
+        rows without the intercept, (n, q).
+        """
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
-            weights = self._weights(kernel_spread(K), len(index))
-            found = solve_kernel(K, L, index, Y, **weights)
-            return found, K @ found.W
+
+            def in_kernel_space(
+                index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
+            ) -> tuple[Smooth, np.ndarray]:
+                found = solve_kernel(K, L, index, Y, **self._weights(ridge, len(index)))
+                return found, K @ found.W
+
+            return in_kernel_space, lambda: kernel_spread(K)
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
                 rows = as_rows(rows.values())
-        weights = self._weights(row_spread(rows) if self.ridge == "auto" else 0.0, len(index))
-        with Progress("LapRLS", self.max_iter, self.verbose) as progress:
-            found = solve_linear(
-                rows,
-                L,
-                index,
-                Y,
-                **weights,
-                flat=not self.normalized,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                rng=rng,
-                callback=progress,
-            )
-        return found, linear_values(rows, found.W, found.mean)
 
-    def _weights(self, spread: float, n_labelled: int) -> dict[str, Any]:
+        def in_columns(
+            index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
+        ) -> tuple[Smooth, np.ndarray]:
+            options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "rng": rng}
+            options |= self._weights(ridge, len(index))
+            found = solve_linear(rows, L, index, Y, **options, flat=not self.normalized, callback=callback)
+            return found, linear_values(rows, found.W, found.mean)
+
+        return in_columns, lambda: row_spread(rows)
+
+    def _weights(self, ridge: float, n_labelled: int) -> dict[str, Any]:
         """Return the weights for the solvers, whose objective is that of the class divided by l."""
-        self.ridge_ = _RIDGE * n_labelled * spread if self.ridge == "auto" else float(self.ridge)
         return {
-            "ridge": self.ridge_ / n_labelled,
+            "ridge": ridge / n_labelled,
             "smoothness": self.smoothness,
             "fit_intercept": self.fit_intercept,
         }
@@ -554,18 +584,3 @@ def _least_rcond(n: int) -> float:
 def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
     """Call back with the count of iterations continued."""
     callback(done + i, value)
-
-
-def kernel_spread(K: np.ndarray) -> float:
-    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
-    >>> kernel_spread(X @ X.T)
-    5.0
-    """
-    largest = float(np.trace(K)) / len(K)
-    found = largest - float(K.mean())
-    return found if found > 10 * len(K) * np.finfo(np.float64).eps * abs(largest) else 1.0

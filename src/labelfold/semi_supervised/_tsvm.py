@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.base import ITERATIONS, Decisions, RowsEstimator, fitting, linear_values
+from labelfold.base import ITERATIONS, Decisions, RowsEstimator, constraints, fitting, linear_values
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, LinearSVM, linear_svm, row_spread
 from labelfold.rows import Rows, as_rows
-from labelfold.utils import Interval, Progress, StrOptions, warn_user
+from labelfold.utils import Interval, Progress, warn_user
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100
@@ -142,19 +142,16 @@ class TSVM(Decisions, RowsEstimator):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        **constraints("C", "fit_intercept", *ITERATIONS, "on_interrupt"),
         "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
         "positive_fraction": [Real, "array-like", None],
-        "fit_intercept": ["boolean"],
         "n_stages": [Interval(Integral, 1, 10_000, closed="both")],
         "max_switches": [Interval(Integral, 1, None, closed="left"), None],
-        **ITERATIONS,
-        "on_interrupt": [StrOptions({"raise", "keep"})],
     }
 
     def __init__(
         self,
-        C: float | str = "auto",
+        C: float | Literal["auto"] = "auto",
         *,
         unlabeled_weight: float = 1.0,
         positive_fraction: Any = None,
@@ -164,9 +161,9 @@ class TSVM(Decisions, RowsEstimator):
         max_iter: int = 50,
         tol: float = 1e-4,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.C = C

@@ -10,9 +10,9 @@ The code is in these files:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import linalg
@@ -63,8 +63,10 @@ class KernelPCALS(KernelForm, NestedSubspace):
     kernel : str or callable, default="rbf"
         As in `sklearn.metrics.pairwise.pairwise_kernels`: "rbf", "poly", "linear", ..., or a function of two rows.
         Without landmarks a kernel that is not positive semi-definite (often "sigmoid") is refused.
-    gamma, degree, coef0 : float, default=None
-        Parameters of the kernel; see `LDA`. When None, gamma is computed from all rows.
+    gamma : float, "auto" or "scale", default="auto"
+        Parameter of the kernel; see `LDA`. It is computed from all rows.
+    degree, coef0 : float, default=None
+        Parameters of the kernel; see `LDA`.
     reconstruction : float or "auto", default="auto"
         Weight of the reconstruction error of the features; see `PCALS`.
     n_landmarks : int, "auto" or None, default="auto"
@@ -138,28 +140,28 @@ class KernelPCALS(KernelForm, NestedSubspace):
 
     def __init__(
         self,
-        n_components: int | str = 2,
+        n_components: int | Literal["cv"] = 2,
         *,
-        kernel: Any = "rbf",
-        gamma: float | None = None,
+        kernel: str | Callable[..., float] = "rbf",
+        gamma: float | Literal["auto", "scale"] = "auto",
         degree: float | None = None,
         coef0: float | None = None,
-        reconstruction: float | str = "auto",
-        n_landmarks: int | str | None = "auto",
+        reconstruction: float | Literal["auto"] = "auto",
+        n_landmarks: int | Literal["auto"] | None = "auto",
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,
-        task: str = "auto",
-        candidates: Any = CANDIDATES,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        candidates: int | Sequence[int] | np.ndarray = CANDIDATES,
         cv: int = 5,
         repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components

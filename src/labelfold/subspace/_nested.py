@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import ITERATIONS, Decisions, LinearReducer, classifies, fitting
+from labelfold.base import ITERATIONS, Decisions, LinearReducer, classifies, constraints, fitting
 from labelfold.labels import Labels
 from labelfold.model_selection import best_candidate, fold_scores, one_standard_error
 from labelfold.numerics import signed
@@ -156,17 +156,13 @@ class NestedSubspace(NestedPredictions):
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
-        "reconstruction": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "center": ["boolean"],
+        **constraints("reconstruction", "center", "task", *ITERATIONS, "on_interrupt"),
         "refit": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="left")],
-        "task": [StrOptions({"auto", "classification", "regression"})],
         "candidates": [Integral, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "repeats": [Interval(Integral, 1, None, closed="left")],
         "one_standard_error": ["boolean"],
-        **ITERATIONS,
-        "on_interrupt": [StrOptions({"raise", "keep"})],
     }
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:

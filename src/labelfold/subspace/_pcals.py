@@ -10,8 +10,8 @@ The code is in these files:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -172,23 +172,23 @@ class PCALS(NestedSubspace):
 
     def __init__(
         self,
-        n_components: int | str = 2,
+        n_components: int | Literal["cv"] = 2,
         *,
-        reconstruction: float | str = "auto",
+        reconstruction: float | Literal["auto"] = "auto",
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,
-        task: str = "auto",
-        candidates: Any = CANDIDATES,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        candidates: int | Sequence[int] | np.ndarray = CANDIDATES,
         cv: int = 5,
         repeats: int = REPEATS,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
         max_gram_bytes: int = MAX_GRAM_BYTES,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         verbose: int = 0,
-        on_interrupt: str = "raise",
+        on_interrupt: Literal["raise", "keep"] = "raise",
         unlabeled: Any = -1,
     ) -> None:
         self.n_components = n_components
