@@ -26,8 +26,8 @@ from threadpoolctl import threadpool_limits
 
 from _common import peak_beyond
 from labelfold.base._descent import descend
+from labelfold.factorization._components import random_start
 from labelfold.factorization._drsvm import DRSVM, DRSVMProblem, iterates
-from labelfold.factorization._starts import random_start
 from labelfold.rows import as_rows
 from labelfold.rows._threads import single_blas
 

@@ -27,8 +27,8 @@ from sklearn.decomposition import NMF, MiniBatchNMF
 
 from _common import best_of, pinned, slope
 from labelfold import KLNMF, SSNMF, NMFAlpha
-from labelfold.factorization._divergence import (
-    divergence,
+from labelfold.factorization._divergence import divergence
+from labelfold.factorization._klnmf import (
     divergence_factors,
     divergence_start,
     margins,

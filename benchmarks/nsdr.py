@@ -31,8 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from _common import best_of, pinned, slope
-from labelfold.factorization._coupled_classifiers import KernelMachine
-from labelfold.factorization._nsdr import NSDR, objective
+from labelfold.factorization._nsdr import NSDR, KernelMachine, objective
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.rows import as_rows
 

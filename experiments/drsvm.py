@@ -39,8 +39,8 @@ from common import (
     words,
 )
 from labelfold.discriminant._ssdr import SSDR
+from labelfold.factorization._components import svd_start
 from labelfold.factorization._drsvm import DRSVM
-from labelfold.factorization._starts import svd_start
 from labelfold.rows import as_rows
 
 COUNTS = (20, 40, 60, 80, 100, 150, 200)

@@ -34,8 +34,8 @@ from common import (
     words,
 )
 from labelfold import CNMF, LDA, SSNMF, TSVM
-from labelfold.factorization._directions import dual_directions
-from labelfold.factorization._nmf import gram_root
+from labelfold.factorization._klnmf import gram_root
+from labelfold.factorization._nmf_alpha import dual_directions
 from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split

@@ -25,7 +25,7 @@ from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
 from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
 from labelfold.subspace._direction_search import pursue
-from labelfold.subspace._vector_spaces import MatrixSpace, Space
+from labelfold.subspace._source import MatrixSpace, Space
 
 # The paper's grids.
 SIZES = (2, 4, 8, 16, 32)

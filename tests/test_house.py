@@ -54,8 +54,6 @@ ASKING = {
     "app/registry/_suitability.py": 1,
     "app/registry/_tuned.py": 1,
     "app/registry/_yardsticks.py": 1,
-    "factorization/_directions.py": 1,
-    "factorization/_row_solvers.py": 1,
     "features/_anchors.py": 1,
     "features/_forms.py": 6,
     "features/_kernel_map.py": 3,

@@ -17,10 +17,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from labelfold.factorization import _drsvm as drsvm_solver
-from labelfold.factorization._components import loss_weights
-from labelfold.factorization._drsvm import DRSVM, objective
-from labelfold.factorization._row_solvers import hinge_row_objectives, hinge_rows
-from labelfold.factorization._starts import nndsvd_start, svd_start
+from labelfold.factorization._components import loss_weights, nndsvd_start, svd_start
+from labelfold.factorization._drsvm import DRSVM, hinge_row_objectives, hinge_rows, objective
 from labelfold.labels import read_labels
 from labelfold.numerics._linear_svm import linear_svms
 from labelfold.rows import Centered, as_rows
@@ -140,7 +138,7 @@ def test_the_end_is_stationary(task, loss, nonnegative):
     assert kkt((e * H - b * residual @ B)[free], H[free]) < 1e-5
     f = model.objective_[-1]
     rows = (b * X[index] @ B, b * B.T @ B + e * np.eye(3), W, T, np.ones(T.shape))
-    best = hinge_rows(*rows, loss=loss, nonnegative=nonnegative).H
+    best = hinge_rows(*rows, loss=loss, nonnegative=nonnegative)[0]
     gain = (
         hinge_row_objectives(H[index], *rows, loss=loss).sum()
         - hinge_row_objectives(best, *rows, loss=loss).sum()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from labelfold.factorization._kernel_svm import solve_machines, unsettled
+from labelfold.factorization._nsdr import solve_machines, unsettled
 
 
 def kernel_svm(K, y, C=1.0, *, alpha=None, tol=1e-8, max_iter=None):

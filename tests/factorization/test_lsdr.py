@@ -5,7 +5,7 @@ import pytest
 from offset_cases import LOSSES, TASKS, factors, lsdr, problem, rises, signs, weights
 from scipy.special import expit
 
-from labelfold.factorization import _coupled_classifiers as coupled
+from labelfold.factorization import _lsdr as coupled
 from labelfold.factorization._lsdr import objective
 from reference import lsdr as reference
 

@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labelfold.factorization import (
-    _coupled_classifiers as coupled,
+    _lsdr as lsdr_file,
+    _nsdr as nsdr_file,
     _offset_factorization as offset_solver,
     _offset_model as offsets,
 )
@@ -308,7 +309,7 @@ def test_interrupted(make, monkeypatch, ctrl_c):
 def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
     X, y, _ = problem()
-    machine = coupled.LinearMachine if make is lsdr else coupled.KernelMachine
+    machine = lsdr_file.LinearMachine if make is lsdr else nsdr_file.KernelMachine
     train, calls = machine.train, [0]
 
     def stop(self, Z):

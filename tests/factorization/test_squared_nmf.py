@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 import reference.squared_nmf as naive
 from labelfold.factorization import _cnmf as cnmf, _ssnmf as ssnmf
 from labelfold.factorization._cnmf import CNMF
-from labelfold.factorization._nmf import ROUNDS
+from labelfold.factorization._squared_nmf import ROUNDS
 from labelfold.factorization._ssnmf import SSNMF
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows

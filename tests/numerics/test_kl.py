@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.factorization import _divergence as factors, _divergence as starts
-from labelfold.factorization._divergence import (
+from labelfold.factorization import _klnmf as factors, _klnmf as starts
+from labelfold.factorization._divergence import divergence
+from labelfold.factorization._klnmf import (
     Guide,
-    divergence,
     divergence_factors,
     divergence_start,
     margins,

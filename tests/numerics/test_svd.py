@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold.factorization._starts import svd_start
+from labelfold.factorization._components import svd_start
 from labelfold.numerics._eigen import orthonormal
 from labelfold.numerics._svd import randomized_svd
 from labelfold.rows import Centered, as_rows

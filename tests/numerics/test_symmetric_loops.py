@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labelfold.subspace._symmetric_loops import row_ranges, upper_products
+from labelfold.subspace._kernel_pcals import row_ranges, upper_products
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 37, 130])

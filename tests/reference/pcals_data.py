@@ -3,7 +3,7 @@
 import numpy as np
 
 from labelfold.labels import read_labels
-from labelfold.subspace._nested import responses
+from labelfold.subspace._pcals import responses
 
 TASKS = ("binary", "multiclass", "multilabel", "regression")
 

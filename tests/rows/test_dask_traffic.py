@@ -13,7 +13,7 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 from distributed.comm.tcp import TCP  # noqa: E402
 
 from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlpha  # noqa: E402
-from labelfold.factorization import _divergence as _starts  # noqa: E402
+from labelfold.factorization import _klnmf as _starts  # noqa: E402
 from labelfold.rows import _threads as threads  # noqa: E402
 
 FEW, MANY, D = 4_000, 240_000, 6

@@ -9,8 +9,7 @@ import labelfold.rows.adapters._device as device_rows
 import labelfold.rows.adapters._device_sparse as device_sparse
 from containers import CONTAINERS
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
-from labelfold.factorization._divergence import divergence, kl_rows, kl_sums
-from labelfold.factorization._divergence_rows import solve_rows
+from labelfold.factorization._divergence import divergence, kl_rows, kl_sums, solve_rows
 from labelfold.rows import Centered, Weighted, as_rows
 
 torch = pytest.importorskip("torch")

@@ -23,8 +23,7 @@ from labelfold import PCALS
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from labelfold.subspace import _direction_search as direction_search
-from labelfold.subspace._nested import responses
-from labelfold.subspace._pcals import gain, objective
+from labelfold.subspace._pcals import gain, objective, responses
 from reference import pcals as naive
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
 

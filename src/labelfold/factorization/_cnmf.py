@@ -8,7 +8,7 @@ import numpy as np
 
 from labelfold.base import fitting, repeated
 from labelfold.factorization._components import factor_sums, squared_misfit
-from labelfold.factorization._nmf import (
+from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
     membership,

@@ -1,18 +1,30 @@
-"""The base of factorisations: the main features of each component, and the reconstruction of rows."""
+"""The base of factorisations: components and their main features, initial values, and rows with a sign constraint."""
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace, device
+from scipy import linalg
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import Iterative, Reducer, constraints
 from labelfold.labels import Labels
-from labelfold.numerics import check_norm, count_negative, refuse_negative
-from labelfold.rows import Block, Rows, as_rows
-from labelfold.utils import Interval, StrOptions
+from labelfold.numerics import SVD, RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
+from labelfold.rows import Block, Rows, any_to_host, as_rows, run_jobs, shares, to_device, to_host
+from labelfold.utils import Interval, StrOptions, warn_user
+
+# If the squared norm of the components is smaller than this, relative to the ridge of the rows, every new row is at
+# the origin.
+SHRUNK_AWAY = 1e-3
+# The replacement of zeros in "nndsvda", relative to the mean of the factor.
+_FILL = 0.01
 
 
 class Factorisation(Iterative, Reducer):
@@ -260,3 +272,246 @@ def _misfit(X: Block, H: Any, B: Any) -> Any:
     X = X.double()
     cross, gram = (X @ B) * H, (H @ (B.T @ B)) * H
     return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)
+
+
+class Start(NamedTuple):
+    """Initial factors.
+
+    Attributes
+    ----------
+    H : array of shape (n, k)
+        One row for each row of X, stored with the rows.
+    B : ndarray of shape (d, k)
+        The basis.
+    rank : int
+        An upper bound of the rank of X; singular vectors beyond it are zero.
+    sizes : ndarray of shape (k,)
+        The singular values of X, 0 beyond its rank. For random or given factors, k equal values whose squares add up
+        to the squared norm of X.
+    """
+
+    H: Any
+    B: np.ndarray
+    rank: int
+    sizes: np.ndarray
+
+
+def factor_start(
+    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
+) -> Start:
+    """Return the factors named by ``init``, "svd", "nndsvd", "nndsvda" or "random", or given as ``init``.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns.
+    k : int
+        Number of columns of the factors. There is a warning if it exceeds the rank of X.
+    init : str or (H, B)
+        With ``nonnegative`` "svd" means "nndsvd". "nndsvda" has no zeros, for multiplicative updates, which keep
+        zeros.
+    squared_norm : float
+        Squared norm of X, which scales random factors.
+    random_state : int, RandomState instance or None
+        Seed of the singular vectors or of the random factors.
+    nonnegative : bool
+        Whether the factors must be non-negative.
+
+    Returns
+    -------
+    Start
+    """
+    start = _named_or_given(rows, k, init, squared_norm, random_state, nonnegative)
+    if k > start.rank:
+        warn_user(
+            f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
+            "nothing, so lower n_components"
+        )
+    return start
+
+
+def _named_or_given(
+    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, nonnegative: bool
+) -> Start:
+    if not isinstance(init, str):
+        return _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    if init == "random":
+        return random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+    start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+    return _without_zeros(rows, start) if init == "nndsvda" else start
+
+
+def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
+    """Return H = U sqrt(s) and B = V sqrt(s), with zero columns beyond the rank of X."""
+    found = _svd(rows, k, random_state, power=0.5)
+    rank = len(found.s)
+    wide = np.eye(rank, k)
+    H = found.U if rank == k else rows.map(_times, found.U, shared=(wide,))
+    return Start(H, found.Vt.T @ (np.sqrt(found.s)[:, None] * wide), rank, np.pad(found.s, (0, k - rank)))
+
+
+def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
+    """Return non-negative factors: the larger of the positive and the negative part of each pair of singular vectors.
+
+    References
+    ----------
+    C. Boutsidis, E. Gallopoulos. SVD based initialization: a head start for nonnegative matrix factorization. Pattern
+    Recognition 41, 2008.
+    """
+    found = _svd(rows, k, random_state)
+    B, signs, scales = np.zeros((found.Vt.shape[1], k)), np.ones(len(found.s)), np.zeros(len(found.s))
+    sizes_u = np.sqrt(rows.total(_squares_by_sign, found.U))  # (2, r)
+    for j, s in enumerate(found.s):
+        best = 0.0
+        for sign, size_u in zip((1.0, -1.0), sizes_u[:, j], strict=True):
+            v = np.maximum(sign * found.Vt[j], 0.0)
+            size_v = np.linalg.norm(v)
+            if size_u * size_v > best:
+                best = float(size_u * size_v)
+                root = np.sqrt(s * best)
+                signs[j], scales[j], B[:, j] = sign, root / size_u, root * v / size_v
+    H = rows.each(partial(_one_sign, signs, scales, k, rows.dtype), found.U)
+    return Start(H, B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+
+
+def _squares_by_sign(U: np.ndarray) -> np.ndarray:
+    U = U.astype(np.float64)
+    return np.array([np.square(np.maximum(sign * U, 0.0)).sum(axis=0) for sign in (1.0, -1.0)])
+
+
+def _one_sign(
+    signs: np.ndarray, scales: np.ndarray, k: int, dtype: Any, start: int, stop: int, U: np.ndarray
+) -> np.ndarray:
+    """Return the parts of one sign of singular vectors, scaled; columns beyond the rank are zero."""
+    H = np.zeros((stop - start, k), dtype=dtype)
+    H[:, : len(signs)] = scales * np.maximum(signs * U.astype(np.float64), 0.0)
+    return H
+
+
+def _without_zeros(rows: Rows, start: Start) -> Start:
+    n, k = rows.shape[0], start.B.shape[1]
+    least = _FILL * float(rows.total(np.sum, start.H)) / (n * k)
+    H = rows.each(partial(_filled, least), start.H)
+    return Start(H, np.where(start.B > 0, start.B, _FILL * start.B.mean()), start.rank, start.sizes)
+
+
+def _filled(least: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
+    return np.where(H > 0, H, H.dtype.type(least))
+
+
+def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
+    """Return random factors whose product has a norm of about ``size``, drawn in row order on the host."""
+    n, d = rows.shape
+    rng = np.random.default_rng(random_state)
+    B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
+    scale = float(np.sqrt(size / (n * np.sqrt(k))))
+    H = rows.each(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
+    return Start(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+
+
+def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
+    n, d = rows.shape
+    init = [any_to_host(factor) for factor in init]
+    shapes = [np.shape(factor) for factor in init]
+    if shapes != [(n, k), (d, k)]:
+        raise ValueError(
+            f"init holds arrays of shapes {shapes}, where factors of shapes {(n, k)} and {(d, k)} are expected"
+        )
+    H, B = (np.asarray(factor, dtype=np.float64) for factor in init)
+    if not (np.isfinite(H).all() and np.isfinite(B).all()):
+        raise ValueError("init holds NaN or infinity, where finite numbers are expected")
+    if nonnegative and (H.min() < 0 or B.min() < 0):
+        raise ValueError("init holds negative numbers where none is expected; clip them")
+    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+
+
+def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> SVD:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings(
+            "ignore", message="n_components=.* is more than the rank", category=UserWarning
+        )
+        # Initial values need not be exact.
+        return randomized_svd(rows, k, tol=1e-4, max_iter=20, random_state=random_state, power=power)
+
+
+def _times(X: Block, U: Any, M: Any) -> Any:
+    return U @ M
+
+
+def nonnegative_least_squares(P: Any, Q: np.ndarray) -> Any:
+    """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
+
+    P is an array of any library, and the result has its type and dtype. It is computed in float64 on the host;
+    rows of a device are copied there and back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nonnegative_least_squares(np.array([[1.0, -2.0]]), np.eye(2))
+    array([[1., 0.]])
+    """
+    right = np.ascontiguousarray(to_host(P), dtype=np.float64)
+    H, zeros, upper = np.zeros_like(right), np.zeros_like(right), np.full(right.shape, np.inf)
+    factor = linalg.cho_factor(Q)
+    scale = 0.5 * np.einsum("ij,ij->i", right, linalg.cho_solve(factor, right.T).T)
+    # If Q is this badly conditioned, coordinate steps may gain almost nothing far from the minimum.
+    stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < 1e-6
+    minimise_rows(Q, zeros, -right, zeros, upper, H, scale, stiff)
+    return to_device(array_namespace(P), H, device(P), P.dtype)
+
+
+def minimise_rows(
+    K: np.ndarray,
+    diagonal: np.ndarray,
+    linear: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    S: np.ndarray,
+    scale: np.ndarray,
+    stiff: bool = False,
+) -> None:
+    """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place and in threads.
+
+    A row is done when a round of steps gains at most 1e-24 of its ``scale``. With ``stiff`` K is nearly singular.
+    """
+    from labelfold.factorization import _quadratic_loops as loops
+
+    gain = 1e-24 * scale
+
+    def minimise(some: slice, stop: Any) -> None:
+        loops.minimise(
+            K, diagonal[some], linear[some], low[some], high[some], S[some], gain[some], 2000, stiff
+        )
+
+    # Most rows take about eight rounds.
+    run_jobs(minimise, shares(len(S), 8.0 * float(S.size) * S.shape[1]))
+
+
+def hals(H: np.ndarray, P: Any, Q: Any, rounds: int = 1) -> np.ndarray:
+    """Return H after rounds of HALS: each column in turn minimises 1/2 tr(HQH') - tr(P'H), clipped at 0.
+
+    Rows are independent: a round is one exact step for each coordinate of each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hals(np.zeros((1, 2)), np.array([[1.0, -2.0]]), np.eye(2))
+    array([[1., 0.]])
+    """
+    from labelfold.factorization import _quadratic_loops as loops
+
+    H = np.array(H, order="C")
+    loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
+    return H
+
+
+def hals_by_columns(H: Any, P: Any, Q: Any, rounds: int) -> Any:
+    """Return the same for any array that follows the array API, one column of all rows at a time."""
+    xp = array_namespace(H)
+    for j in list(range(H.shape[1])) * rounds:
+        column = H[:, j] + (P[:, j] - H @ Q[:, j]) / Q[j, j]
+        column = xp.where(column > 0, column, xp.zeros_like(column))
+        H = xp.concat([H[:, :j], column[:, None], H[:, j + 1 :]], axis=1)
+    return H

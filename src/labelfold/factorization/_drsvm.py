@@ -9,35 +9,30 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import Decisions, Iterates, constraints, fitting
 from labelfold.factorization._components import (
+    SHRUNK_AWAY,
     Parts,
+    Start,
     check_matrix,
     chosen,
     component_scale,
+    factor_start,
     factor_sums,
+    hals,
+    hals_by_columns,
     loss_weights,
+    minimise_rows,
+    nonnegative_least_squares,
     squared_misfit,
 )
-from labelfold.factorization._row_solvers import (
-    hals,
-    hinge_row_objectives,
-    hinge_rows,
-    nonnegative_least_squares,
-)
-from labelfold.factorization._starts import Start, factor_start
 from labelfold.numerics import linear_svms
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 
-# If the squared norm of the basis is smaller than this, relative to e / b, every new row is at the origin.
-_SHRUNK_AWAY = 1e-3
-# The multiples of the scales in `_weights.py` for "auto". The plain hinge needs a smaller penalty, since a labelled
-# row pulls with at most 1 / svm_penalty.
-_RECONSTRUCTION, _FACTOR_PENALTY = 100.0, 0.01
-_SVM_PENALTY = {"squared_hinge": 1.0, "hinge": 0.1}
 # Rounds of HALS in an iteration: they cost little beside the pass, and a few of them save many passes.
 _ROUNDS = 8
 
@@ -271,7 +266,7 @@ class DRSVM(Decisions, Parts):
             intercept_scaling=self.intercept_scaling_,
         )
         found = self._descend(iterates(problem, start, self.tol))
-        _say(found, self)
+        _warn(found, self)
         self.components_ = np.ascontiguousarray(found.B.T)
         self.coef_ = found.W
         self.intercept_ = found.intercept
@@ -282,11 +277,14 @@ class DRSVM(Decisions, Parts):
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
-        """Store the weights, as given or as multiples of the scale of the components."""
+        """Store the weights, as given or as multiples of the scale of the components.
+
+        The plain hinge needs a smaller penalty, since a labelled row pulls with at most 1 / svm_penalty.
+        """
         scale = component_scale(sizes, n)
-        self.svm_penalty_ = chosen(self.svm_penalty, _SVM_PENALTY[self.loss] * scale.length)
-        self.reconstruction_ = chosen(self.reconstruction, _RECONSTRUCTION / scale.variance)
-        bound = _FACTOR_PENALTY * scale.size
+        self.svm_penalty_ = chosen(self.svm_penalty, (0.1 if self.loss == "hinge" else 1.0) * scale.length)
+        self.reconstruction_ = chosen(self.reconstruction, 100.0 / scale.variance)
+        bound = 0.01 * scale.size
         self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
         self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
@@ -298,7 +296,7 @@ class DRSVM(Decisions, Parts):
             return rows @ projection(B, ridge)
         # As an argument of `partial` the matrix stays in float64 when it is passed to blocks.
         solve = partial(nonnegative_least_squares, Q=B.T @ B + ridge * np.eye(B.shape[1]))
-        return rows.map(_placed, shared=(B, solve))
+        return rows.map(_solved, shared=(B, solve))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, H B' plus the mean.
@@ -325,11 +323,7 @@ class DRSVM(Decisions, Parts):
         return tags
 
 
-def _placed(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
-    return solve(X @ B)
-
-
-def _say(found: Model, model: DRSVM) -> None:
+def _warn(found: Model, model: DRSVM) -> None:
     """Warn about limits that the solution reached, and about components that vanished."""
     if found.gap > max(found.svm_tol, 1e-4):
         warn_user(
@@ -338,7 +332,7 @@ def _say(found: Model, model: DRSVM) -> None:
             ConvergenceWarning,
         )
     B, ridge = found.B, model.factor_penalty_ / model.reconstruction_
-    if np.linalg.norm(B, 2) ** 2 < _SHRUNK_AWAY * ridge:
+    if np.linalg.norm(B, 2) ** 2 < SHRUNK_AWAY * ridge:
         warn_user(
             f"factor_penalty={model.factor_penalty_:g} has shrunk the components away, the singular values of X "
             f"being below factor_penalty / reconstruction = {ridge:g}; lower it",
@@ -370,8 +364,7 @@ class DRSVMProblem:
 
     def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the weighted loss of every labelled row and SVM, (l, r)."""
-        slack = np.maximum(0.0, 1 - self.T * (H @ W.T + intercept))
-        return self.C * (slack if self.loss == "hinge" else slack * slack)
+        return self.C * hinge_losses(self.T * (H @ W.T + intercept), self.loss)
 
     def machine_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the objective of each SVM, (r,): its losses and a / 2 times its squared weights."""
@@ -468,8 +461,7 @@ def objective(
     -------
     f : float
     """
-    slack = np.maximum(0.0, 1 - T * (H[index] @ W.T + intercept))
-    losses = slack if loss == "hinge" else slack * slack
+    losses = hinge_losses(T * (H[index] @ W.T + intercept), loss)
     machines = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
     misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
@@ -584,5 +576,113 @@ def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
 
 
 def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
-    H = hals(H, X @ B, M, _ROUNDS) * mask[:, None]
+    update = hals_by_columns if X.kind == "device" else hals
+    H = update(H, X @ B, M, _ROUNDS) * mask[:, None]
     return H, factor_sums(X, H)
+
+
+def hinge_losses(margins: np.ndarray, loss: str) -> np.ndarray:
+    """Return the hinge max(0, 1 - m) of margins m, or its square, entry by entry."""
+    slack = np.maximum(0.0, 1 - margins)
+    return slack if loss == "hinge" else slack * slack
+
+
+def hinge_rows(
+    P: np.ndarray,
+    Q: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    C: np.ndarray,
+    *,
+    intercept: np.ndarray | None = None,
+    loss: str = "squared_hinge",
+    nonnegative: bool = False,
+    dual: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the h of every row that minimises 1/2 h'Qh - p'h and its weighted losses, and its dual variables.
+
+    Parameters
+    ----------
+    P : ndarray of shape (l, k)
+        The linear terms, one row for each problem.
+    Q : ndarray of shape (k, k)
+        Symmetric positive definite.
+    W : ndarray of shape (r, k)
+        The classifiers.
+    T : ndarray of shape (l, r)
+        Signs, -1 or +1.
+    C : ndarray of shape (l, r)
+        Weights of the losses, at least 0.
+    intercept : ndarray of shape (r,), optional
+        The intercepts of the classifiers; zeros when None.
+    loss : {"squared_hinge", "hinge"}
+        max(0, 1 - z), or its square.
+    nonnegative : bool
+        Whether h >= 0.
+    dual : ndarray, optional
+        Initial dual variables.
+
+    Returns
+    -------
+    H : ndarray of shape (l, k)
+        The minimisers.
+    dual : ndarray of shape (l, r) or (l, r + k)
+        Signed dual variables, a warm start for rows that change little.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = np.ones((1, 1))
+    >>> hinge_rows(0 * one, one, 2 * one, one, one, loss="hinge")[0]      # max(0, 1 - 2 h) + h^2 / 2
+    array([[0.5]])
+    """
+    k = W.shape[1]
+    factor = _cholesky(Q)
+    q = linalg.cho_solve(factor, P.T).T  # (l, k)
+    V = linalg.cho_solve(factor, W.T).T  # (r, k)
+    margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
+    upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
+    diagonal = np.zeros_like(C) if loss == "hinge" else np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+    low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
+    goal = T
+    if nonnegative:
+        # h_j is the margin of one more classifier, the j-th unit vector, and the multiplier of h_j >= 0 is its dual
+        # variable.
+        ones, zeros = np.full(P.shape, np.inf), np.zeros(P.shape)
+        W, V = np.vstack([W, np.eye(k)]), np.vstack([V, linalg.cho_solve(factor, np.eye(k))])
+        margins, goal = np.hstack([margins, q]), np.hstack([goal, zeros])
+        low, high = np.hstack([low, zeros]), np.hstack([high, ones])
+        diagonal = np.hstack([diagonal, zeros])
+    scale = C.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", P, q)
+    s = np.zeros_like(goal) if dual is None else np.clip(dual, low, high)
+    minimise_rows(W @ V.T, diagonal, margins - goal, low, high, s, scale)
+    H = q + s @ V
+    return np.maximum(H, 0.0) if nonnegative else H, s
+
+
+def hinge_row_objectives(
+    H: np.ndarray,
+    P: np.ndarray,
+    Q: np.ndarray,
+    W: np.ndarray,
+    T: np.ndarray,
+    C: np.ndarray,
+    *,
+    intercept: np.ndarray | None = None,
+    loss: str = "squared_hinge",
+) -> np.ndarray:
+    """Return the objective of each row's h, (l,)."""
+    losses = C * hinge_losses(T * (H @ W.T + (0.0 if intercept is None else intercept)), loss)
+    return losses.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
+
+
+def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Return the Cholesky factor of Q, or of the nearest matrix that is positive definite up to round-off."""
+    try:
+        return linalg.cho_factor(Q)
+    except linalg.LinAlgError:
+        return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
+
+
+def _solved(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
+    return solve(X @ B)

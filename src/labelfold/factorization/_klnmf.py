@@ -1,14 +1,118 @@
-"""KLNMF: non-negative factors of least I-divergence (Lee & Seung 1999), in memory proportional to the data."""
+r"""KLNMF: non-negative factors of least I-divergence (Lee & Seung 1999), in memory proportional to the data.
+
+.. math:: D(X, HV') + \lambda\, D(S'X, S'HV'), \qquad
+          D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
+
+The second term, a *guide*, is optional. S (n, q) >= 0 has few non-zero rows, and the rows of S'X are treated as q
+further rows of weight lambda, whose factor is S'H. With R = X / (HV'), R_S = S'X / (S'HV') and v the column sums of
+V, an update is
+
+.. math:: H \leftarrow H \circ \frac{R V + \lambda S R_S V}{v (1 + \lambda s_i)}, \qquad
+          V \leftarrow V \circ \frac{R'H + \lambda R_S'S'H}{\sum_i h_i + \lambda \sum_i S'h_i}
+
+An iteration is one pass over X. It updates H row by row, and computes the sums for the update of V, and the
+divergence, at the new H. Before it both factors are extrapolated along their last change. A pass that raises the
+objective is rejected, and the next one starts without extrapolation, so that an update cannot raise the divergence.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
 
-from labelfold.base import fitting
-from labelfold.factorization._divergence import divergence
-from labelfold.factorization._nmf import DivergenceNMF
+from labelfold.base import Descent, Iterates, constraints, descend, fitting
+from labelfold.factorization._components import NonnegativeParts, factor_start
+from labelfold.factorization._divergence import (
+    HostKernels,
+    divergence,
+    kernels,
+    kl_rows,
+    kl_sums,
+    least_share,
+    solve_rows,
+)
+from labelfold.numerics import count_negative, refuse_negative
+from labelfold.rows import Block, Rows, as_rows, single_blas
+from labelfold.utils import warn_user
+
+# Extrapolation as a share of the last change: its growth while it is accepted, and its maximum.
+_GROWTH, _FURTHEST = 1.05, 1.0
+# Extrapolation lowers an entry by at most this share of it, because an entry near zero recovers slowly.
+_BRAKE = 0.05
+# The sample that improves random initial values: its largest number of rows, its smallest for each component, and the
+# number of iterations on it.
+_SAMPLE, _ROWS_EACH, _TRIES = 20_000, 8, 12
+
+
+class DivergenceNMF(NonnegativeParts):
+    """A non-negative factorisation X = H V' by I-divergence."""
+
+    _parameter_constraints = {**NonnegativeParts._parameter_constraints, **constraints("corrected")}
+
+    def _place(self, rows: Rows) -> Any:
+        V = np.ascontiguousarray(self.components_.T)
+        root = self._root() if self.corrected else np.empty((0, 0))
+        # The divergence of a row is within a share of 1e-5 of its sum of the minimum, or 3,000 updates are made.
+        shared = V, V.sum(axis=0), root, 1e-5, 3000
+        H, n_negative = rows.sweep(_place, shared=shared)
+        refuse_negative(rows, n_negative, estimator=type(self).__name__)
+        return H
+
+    def _survey(self, rows: Rows) -> Margins:
+        """Check that X can be factorised, and return its sums, in one pass."""
+        found = margins(rows)
+        refuse_negative(rows, found.n_negative, estimator=type(self).__name__)
+        total = float(found.column.sum())
+        if total == 0:
+            raise ValueError(
+                "X holds nothing but zeros, so there is nothing to factorise; give it rows with positive entries"
+            )
+        # The range in which products of the factors neither overflow nor vanish.
+        low, high = (1e-25, 1e30) if rows.dtype == np.float32 else (1e-200, 1e200)
+        if not low <= total <= high:
+            raise ValueError(
+                f"X has entries that sum to {total:.1e}, where {low:.0e} to {high:.0e} is expected of {rows.dtype} "
+                "values; multiply X by a constant"
+            )
+        return found
+
+    def _factorise(
+        self,
+        rows: Rows,
+        sums: Margins,
+        guide: Guide | None = None,
+        start: tuple[Any, np.ndarray] | None = None,
+        joint: Callable[..., Iterates] | None = None,
+    ) -> Any:
+        """Iterate with the parameters of the estimator, store the results, and return the last state.
+
+        Iterations start from ``start``, factors that are stored with the rows, or from ``init``. With ``joint`` they
+        are those of this function, given the rows, the start and the guide.
+        """
+        if start is None:
+            with single_blas():
+                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+        steps = joint(rows, start, guide) if joint else iterates(rows, start, guide, max_iter=self.max_iter)
+        del start  # a basis is large
+        found = self._descend(steps)
+        self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
+        self.embedding_ = rows.result(found.H, partial(_times, self._root()) if self.corrected else None)
+        return found
+
+    def _root(self) -> np.ndarray:
+        return gram_root(self.components_)
+
+    def _back(self) -> np.ndarray:
+        if not self.corrected:
+            return self.components_
+        return np.linalg.pinv(self._root(), hermitian=True) @ self.components_
 
 
 class KLNMF(DivergenceNMF):
@@ -81,8 +185,8 @@ class KLNMF(DivergenceNMF):
     there are at most three arrays of the size of V and five of the size of H at a time, in the dtype of X. Other X
     need no transpose, but a further array of the size of V for each thread after the first.
 
-    Updates are multiplicative, with extrapolation: see `numerics/kl`. A zero row of X has a zero embedding; columns
-    that are zero in X are zero in every part.
+    Updates are multiplicative, with extrapolation: see `labelfold.factorization._klnmf`. A zero row of X has a zero
+    embedding; columns that are zero in X are zero in every part.
 
     The embedding of a new row is computed by updates of its own, until its divergence is at most 1e-5 of its sum
     above the minimum. So `transform` of a training row may differ from its ``embedding_``, which has not converged
@@ -163,3 +267,305 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
     f : float
     """
     return divergence(X, H, V)
+
+
+@dataclass(frozen=True, eq=False)
+class Guide:
+    """The second term: S for the rows at ``index``, S'X, and its weight lambda."""
+
+    S: sparse.csr_array  # (l, q)
+    index: np.ndarray  # (l,)
+    rows: Rows  # S'X, q x d
+    weight: float
+
+
+@dataclass(eq=False)
+class KLFactors:
+    """The factors after an iteration. The basis is updated once more before the next iteration."""
+
+    H: Any  # (n, k)  stored with the rows
+    V: np.ndarray  # (d, k)
+
+
+def divergence_factors(
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    guide: Guide | None = None,
+    *,
+    max_iter: int,
+    accelerate: bool = True,
+    **options: Any,
+) -> Descent:
+    """Update the factors until convergence: `descend` with the `iterates` below."""
+    steps = iterates(rows, start, guide, max_iter=max_iter, accelerate=accelerate)
+    return descend(steps, max_iter=max_iter, **options)
+
+
+def iterates(
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    guide: Guide | None = None,
+    *,
+    max_iter: int,
+    accelerate: bool = True,
+) -> Iterates:
+    """Update the factors, with one pass over X in each iteration.
+
+    Parameters
+    ----------
+    rows : Rows
+        X, n x d, non-negative.
+    start : (H, V), arrays of shapes (n, k) and (d, k)
+        Initial factors; zeros stay zeros. The references are released after the first pass.
+    guide : Guide, optional
+        A second term.
+    max_iter : int
+        Largest number of iterations.
+    accelerate : bool, default=True
+        Whether to extrapolate; without it these are plain multiplicative updates.
+
+    Yields
+    ------
+    factors : KLFactors
+    objective : float
+    """
+    H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
+    place = None
+    if guide is not None:
+        place = rows.spread(guide.index, np.arange(len(guide.index)), len(guide.index))
+    state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
+    least = least_share(V.dtype) * float(V.mean())
+    del start, H, V  # a basis is large, so references are released
+    beta, ahead = 0.5, False
+    for iteration in count(1):
+        H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
+        factors = KLFactors(H, state.V_hat)
+        rose = yield factors, value
+        if not rose:
+            if ahead:
+                beta = min(_GROWTH * beta, _FURTHEST)
+            # The final iteration does not extrapolate, so it cannot be rejected.
+            ahead = accelerate and iteration + 1 < max_iter
+            state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
+            # Modified in place, so that a holder of the factors does not keep another basis in memory.
+            factors.H, factors.V = state.H, state.V_last
+        elif ahead:
+            beta *= 0.5
+            state, ahead = _called_back(state), False
+        else:
+            return
+        del H, sums, factors
+
+
+class _State(NamedTuple):
+    """The starting point of the next pass."""
+
+    H: Any  # (n, k)  after the last update
+    H_last: Any  # (n, k)  after the update before that
+    V_hat: np.ndarray  # (d, k)  extrapolated from V_last
+    V_last: np.ndarray  # (d, k)  after the last update
+    v: np.ndarray  # (k,)  column sums of V_hat
+    place: Any = (
+        None  # (n,)  index of each row in S, or the number of rows of S if it has none; stored with the rows
+    )
+
+
+def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
+    """Return the state after an update of the basis."""
+    from labelfold.factorization import _divergence_loops as loops
+    from labelfold.rows import aligned
+
+    sums = sums.astype(state.V_hat.dtype, copy=False)
+    inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
+    # The basis of two updates ago is no longer needed; its memory is reused.
+    V_last = state.V_last
+    new = aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
+    V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
+    return _State(H, state.H, V_hat, V, v, state.place)
+
+
+def _called_back(state: _State) -> _State:
+    """Return the state without extrapolation, from which an update cannot raise the objective."""
+    V = state.V_last
+    return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64), state.place)
+
+
+def _pass(
+    rows: Rows, guide: Guide | None, state: _State, beta: float
+) -> tuple[Any, np.ndarray, np.ndarray, float]:
+    """Update H in one pass over X; return it, the denominator and numerator of the update of V, and the objective."""
+    V, v, H, last = state.V_hat, state.v, state.H, state.H_last
+    if guide is None:
+        H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
+        return H, mass, sums, loss
+    S, lam = guide.S, guide.weight
+    H_L = HostKernels.extrapolated(rows.pick(H, guide.index), rows.pick(last, guide.index), beta, _BRAKE)
+    G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
+    # One row for each row in the guide, and a last one for all others.
+    pull = np.zeros((len(guide.index) + 1, V.shape[1]))
+    pull[:-1] = lam * (S @ guide.rows.get(guide.rows.map(kl_rows, G, shared=(V,))))
+    share = np.append(1 + lam * S.sum(axis=1), 1.0)
+    shared = (V, v, beta, pull, share)
+    H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, state.place, shared=shared)
+    G = (S.T @ rows.pick(H, guide.index)).astype(rows.dtype, copy=False)
+    guide_sums, guide_loss = guide.rows.sum(kl_sums, G, shared=(V, v))
+    sums += lam * guide_sums
+    return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * guide_loss
+
+
+def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
+    loops = kernels(X)
+    H = loops.extrapolated(H, last, beta, _BRAKE)
+    H = loops.scaled(H, loops.rows(X, H, V), _divisor(X.xp, v))
+    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+
+
+def _update_guided(
+    X: Block, H: Any, last: Any, place: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
+) -> tuple[Any, Any]:
+    loops = kernels(X)
+    H = loops.extrapolated(H, last, beta, _BRAKE)
+    pull, share = X.xp.take(pull, place, axis=0), X.xp.take(share, place)
+    H = loops.scaled(H, (loops.rows(X, H, V) + pull) / share[:, None], _divisor(X.xp, v))
+    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+
+
+def _divisor(xp: Any, v: Any) -> Any:
+    """Return column sums to divide by, with 1 in place of 0: the numerator of an empty component is 0 too."""
+    return xp.where(v > 0, v, xp.ones_like(v))
+
+
+class Margins(NamedTuple):
+    """Sums of X.
+
+    Attributes
+    ----------
+    row : array of shape (n,)
+        Sum of each row, stored with the rows.
+    column : ndarray of shape (d,)
+        Sum of each column.
+    n_negative : float
+        Number of rows with negative entries.
+    """
+
+    row: Any
+    column: np.ndarray
+    n_negative: float
+
+
+def margins(rows: Rows) -> Margins:
+    """Return the sums of X and the number of rows with negative entries, in one pass.
+
+    >>> from labelfold.rows import as_rows
+    >>> margins(as_rows(np.array([[1.0, 2.0], [3.0, 4.0]]))).column
+    array([4., 6.])
+    """
+    row, (column, n_negative) = rows.sweep(_survey, shared=(np.ones(rows.shape[1]),))
+    return Margins(row, column, n_negative)
+
+
+def divergence_start(
+    rows: Rows, k: int, init: Any, found: Margins, random_state: Any
+) -> tuple[Any, np.ndarray]:
+    """Return the factors H (n, k), stored with the rows, and V (d, k) that ``init`` names or holds.
+
+    Parameters
+    ----------
+    rows : Rows
+        n rows of d columns, non-negative.
+    k : int
+        Number of columns of the factors.
+    init : {"random", "nndsvda"} or (H, V)
+        "random" draws them near the product of the margins and, if there are many rows, improves V on a sample first.
+    found : Margins
+        The sums of X.
+    random_state : int, RandomState instance or None
+        Seed of the random numbers.
+
+    Returns
+    -------
+    H, V : array and ndarray
+    """
+    n, d = rows.shape
+    if not isinstance(init, str) or init != "random":
+        start = factor_start(rows, k, init, 1.0, random_state, nonnegative=True)
+        return start.H, start.B
+    if k > min(n, d):
+        warn_user(
+            f"n_components={k} is more than the smaller side of X, {min(n, d)}; the components beyond it add "
+            "nothing, so lower n_components"
+        )
+    rng = np.random.default_rng(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    m = max(min(n // 8, _SAMPLE), _ROWS_EACH * k)
+    if 2 * m > n:
+        return random_factors(rows, k, found, rng)
+    # To shuffle all row numbers takes longer than a pass if there are many.
+    index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
+    V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
+    return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V
+
+
+def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
+    """Return V (d, k) after some iterations on a sample of rows.
+
+    Columns that are zero in the sample get only their share of X, and are left out of the iterations if that is
+    cheap.
+    """
+    H, V = random_factors(some, k, found, rng)
+    seen = margins(some).column > 0
+    V[~seen] = 0
+    block = some.narrow()
+    if block is not None and block.shape[1] == seen.sum() < len(seen):
+        some, V = as_rows(block.raw), V[seen]
+    else:
+        seen[:] = True
+    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).state.V
+    # Half of the basis is the column's share of X, because a sample contains little about rare columns.
+    common = 0.5 * found.column / found.column.sum()
+    whole = np.multiply.outer(common, V.sum(axis=0, dtype=np.float64)).astype(V.dtype, copy=False)
+    V *= 0.5
+    whole[seen] += V
+    return whole
+
+
+def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Return factors whose product is close to that of the margins, drawn in the order of the rows on the host."""
+    n, d = rows.shape
+    V = _drawn(rng, (d, k), found.column / found.column.sum())
+    H = _drawn(rng, (n, k), np.asarray(rows.get(found.row), dtype=np.float64) / k)
+    return rows.put(H.astype(rows.dtype, copy=False)), V.astype(rows.dtype, copy=False)
+
+
+def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray) -> np.ndarray:
+    """Return random entries that exceed the margin by at most a fifth.
+
+    Larger deviations lead to worse minima, and entries that start near zero recover slowly.
+    """
+    factor = rng.random(shape)
+    factor *= 0.2
+    factor += 1
+    factor *= margin[:, None]
+    return factor
+
+
+def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
+    X = X.double()
+    return X @ ones, (X.colsum(), count_negative(X))
+
+
+def _times(root: np.ndarray, H: np.ndarray) -> np.ndarray:
+    return (H @ root).astype(H.dtype)
+
+
+def gram_root(components: np.ndarray) -> np.ndarray:
+    """Return (V'V)^(1/2), (k, k). An embedding times it has the inner products of the rows that it models (eq. 5)."""
+    values, vectors = np.linalg.eigh(components @ components.T)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def _place(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
+    n_negative = count_negative(X)
+    if n_negative:  # the rows will be refused, and might take long to place
+        tol, max_sweeps = np.inf, 1
+    H = solve_rows(X, V, v, tol, max_sweeps)
+    return H @ root if root.shape[0] else H, n_negative

@@ -1,11 +1,7 @@
 """LSDR: a factorisation coupled to a linear classifier (Grabocka & Schmidt-Thieme).
 
-The code is in these files:
-
-    fit                        _offset_factorization.py, class OffsetFactorisation
-    the descent                _offset_solver.py
-    sums over the rows         _offset_model.py
-    the classifier             _coupled_classifiers.py, class LinearMachine
+`fit` and the descent are in `_offset_factorization.py`, the sums over the rows in `_offset_model.py`, and the
+classifier, which is retrained whenever labelled rows move, is here.
 """
 
 from __future__ import annotations
@@ -17,14 +13,10 @@ from scipy.special import expit
 
 from labelfold.base import constraints
 from labelfold.factorization._components import chosen
-from labelfold.factorization._coupled_classifiers import LinearMachine, losses
-from labelfold.factorization._offset_factorization import OffsetFactorisation
+from labelfold.factorization._offset_factorization import ROUND_OFF, CoupledClassifier, OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions
-
-# The multiple of the mean squared norm of an embedded row for "auto".
-_CLASSIFIER_PENALTY = 0.5
 
 
 class LSDR(OffsetFactorisation):
@@ -210,7 +202,7 @@ class LSDR(OffsetFactorisation):
         return p / p.sum(axis=1, keepdims=True) if self.task_ == "multiclass" else p
 
     def _machine(self, T: np.ndarray) -> LinearMachine:
-        auto = _CLASSIFIER_PENALTY * self._label_share * self._length
+        auto = 0.5 * self._label_share * self._length
         self.classifier_penalty_ = chosen(self.classifier_penalty, auto)
         return LinearMachine(T, loss=self.loss, weight=self._label_share, penalty=self.classifier_penalty_)
 
@@ -264,3 +256,95 @@ def objective(
     scores = U[index] @ W.T + np.asarray(row_offsets)[index][:, None] / offset_unit + intercept
     value, *_ = losses(T * scores, loss)
     return factors + float((1 - reconstruction_share) * value.sum() + classifier_penalty * np.vdot(W, W))
+
+
+class LinearMachine(CoupledClassifier):
+    r"""r linear classifiers f = U w + bu + w0 with a smooth loss.
+
+    .. math:: \min_{w, w_0} (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij}) + \lambda_W \|W\|^2
+
+    Parameters
+    ----------
+    T : ndarray of shape (l, r)
+        Signs.
+    loss : {"smooth_hinge", "logistic", "squared"}
+        See `losses`.
+    weight : float
+        1 - b.
+    penalty : float
+        lambda W.
+    """
+
+    def __init__(self, T: np.ndarray, *, loss: str, weight: float, penalty: float) -> None:
+        self.T, self.loss, self.weight, self.penalty = T, loss, weight, penalty
+        self.W: Any = None  # (r, k), after training
+        self.intercept: Any = None  # (r,)
+
+    def train(self, Z: np.ndarray) -> float:
+        U, offsets = Z[:, :-1], Z[:, -1:]
+        r, k = self.T.shape[1], U.shape[1]
+        if self.W is None:
+            self.W, self.intercept = np.zeros((r, k)), np.zeros(r)
+        ones = np.hstack([U, np.ones((len(U), 1))])
+        theta = np.hstack([self.W, self.intercept[:, None]])
+        for j in range(r):
+            theta[j] = self._newton(ones, offsets[:, 0], self.T[:, j], theta[j])
+        self.W, self.intercept = theta[:, :-1].copy(), theta[:, -1].copy()
+        value, self._slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
+        return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
+
+    def pull(self) -> np.ndarray:
+        pull = self.weight * self._slope * self.T  # (l, r)
+        return np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
+
+    def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Return [w, w0] of one classifier, started from the previous one."""
+        ridge = np.full(len(theta), 2 * self.penalty)
+        ridge[-1] = 0.0
+
+        def cost(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            value, slope, bend = losses(y * (ones @ theta + offsets), self.loss)
+            return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
+
+        f, slope, bend = cost(theta)
+        # Rows far from the boundary have no curvature. If a step was too long, some curvature is added for all rows.
+        # A value of 2 for every row bounds that of the loss, so the step cannot fail except by round-off.
+        lent = 0.0
+        for _ in range(50):
+            gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
+            H = self.weight * (ones.T * (bend + lent)) @ ones
+            H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
+            step = np.linalg.solve(H, gradient)
+            fall = gradient @ step
+            if not fall > ROUND_OFF * max(f, np.finfo(float).tiny):
+                break
+            new = theta - step
+            f_new, slope_new, bend_new = cost(new)
+            if f_new <= f - 1e-4 * fall:
+                theta, f, slope, bend = new, f_new, slope_new, bend_new
+                lent *= 0.1
+            elif lent < 2.0:
+                lent = min(max(10 * lent, 1e-3), 2.0)
+            else:
+                break
+        return theta
+
+
+def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return a loss of the margins m = y f, its derivative and its second derivative, entry by entry.
+
+    squared (1 - m)^2; logistic log(1 + exp(-m)); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to 1, 0 beyond.
+
+    Examples
+    --------
+    >>> losses(np.array([-1.0, 0.5, 2.0]), "smooth_hinge")[0]
+    array([1.5  , 0.125, 0.   ])
+    """
+    if loss == "squared":
+        return (1 - m) ** 2, -2 * (1 - m), np.full(m.shape, 2.0)
+    if loss == "logistic":
+        wrong = 0.5 * (1 - np.tanh(0.5 * m))  # 1 / (1 + exp(m)), which cannot overflow
+        return np.logaddexp(0.0, -m), -wrong, wrong * (1 - wrong)
+    short = np.clip(1 - m, 0.0, 1.0)
+    value = np.where(m < 0, 0.5 - m, 0.5 * short * short)
+    return value, -short, ((m >= 0) & (m < 1)).astype(np.float64)

@@ -1,75 +1,40 @@
-"""NMF-alpha: non-negative factors that preserve the directions between classes (Cho & Saul, 2011)."""
+"""NMF-alpha: non-negative factors that preserve the directions between classes (Cho & Saul, 2011).
+
+The factorisation is that of KLNMF with a second term (`_klnmf.py`). The directions are non-negative sums of labelled
+rows: dual variables of linear classifiers, trained first, or learned with the factors (`joint_iterates`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
-from labelfold.base import constraints, fitting, refuse_without_kernel
+from labelfold.base import Iterates, constraints, fitting, refuse_without_kernel, repeated
 from labelfold.factorization._components import chosen
-from labelfold.factorization._directions import Machines, dual_directions, machines, sums
-from labelfold.factorization._divergence import Guide, Margins, divergence
-from labelfold.factorization._nmf import DivergenceNMF
+from labelfold.factorization._divergence import divergence, sum_of_divergences
+from labelfold.factorization._klnmf import DivergenceNMF, Guide, Margins, divergence_factors
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
-from labelfold.numerics import nonnegative_numbers
+from labelfold.numerics import linear_svm, linear_svms, nonnegative_numbers, perceptron
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.utils import StrOptions
 
-# Default number of landmarks of the kernel form, and its gamma as a multiple of one over twice the mean squared
-# distance between rows. Parts consist of rows that are near each other, and a wider kernel is nearly constant.
-_MOST_LANDMARKS, _NARROW = 1000, 8.0
+# Tolerance of the SVMs: the relative duality gap.
+_SVM_TOL = 1e-6
+Machine = tuple[np.ndarray, np.ndarray]  # indices of its labelled rows, and their signs
 
 
-class SupervisionPath(DivergenceNMF):
-    """The part of NMFAlpha that handles several weights of the directions."""
-
-    def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
-        """Fit for several weights of the second term, each with a warm start from the previous one.
-
-        The SVMs are trained once, and a fit with a warm start needs few iterations. ``max_iter`` is the limit of one
-        step of the path.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`.
-        multiples : sequence of float
-            The weights, as multiples of the one that ``supervision="auto"`` chooses, in the order of the path; 0 is
-            `KLNMF`. Falling ones, say 3, 1, 0.3, 0.1, 0.03, are the better order: factors that were found without
-            supervision hardly leave their minimum again.
-
-        Returns
-        -------
-        models : list of NMFAlpha
-            One fitted model for each multiple, in the given order, with the weight itself as ``supervision``.
-        """
-        base = clone(self).set_params(supervision="auto")
-        base._validate_params()
-        weights = nonnegative_numbers("multiples", multiples)
-        rows, labels = base._read(X, y)
-        found = base._survey(rows)
-        guide, learned = base._guide(rows, labels, float(found.column.sum()))
-        assert guide is not None
-        known = {name: value for name, value in vars(base).items() if name.endswith("_")}
-        models: list[Self] = []
-        start, unit = None, guide.weight
-        for multiple in weights:
-            model = clone(self).set_params(supervision=multiple * unit)
-            model.__dict__.update(known, supervision_=multiple * unit)
-            guide = replace(guide, weight=multiple * unit)
-            ended = model._solve(rows, labels, found, guide if multiple else None, learned, start)
-            start, guide = (ended.H, ended.V), getattr(ended, "guide", guide)
-            models.append(model)
-        return models
-
-
-class NMFAlpha(SupervisionPath):
+class NMFAlpha(DivergenceNMF):
     r"""Non-negative matrix factorisation that preserves the directions in which linear SVMs separate labelled rows.
 
     Linear SVMs are trained on the labelled rows first. The weights of each are a difference of two non-negative sums
@@ -192,7 +157,7 @@ class NMFAlpha(SupervisionPath):
 
     Cost: one pass over X in each iteration, O(k nnz), and one over S'X, which is sparse if X is; O(nnz + k (n + d))
     memory. The labelled rows are read into memory once, to train the SVMs. Updates are the paper's eqs. 15 and 16,
-    with extrapolation: see `labelfold.factorization._divergence`.
+    with extrapolation: see `labelfold.factorization._klnmf`.
 
     Memory: as for `KLNMF`, but with at most five arrays of the size of V and seven of the size of H, and with S'X,
     which has at most 2p rows with at most d non-zeros each.
@@ -227,7 +192,7 @@ class NMFAlpha(SupervisionPath):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        **SupervisionPath._parameter_constraints,
+        **DivergenceNMF._parameter_constraints,
         **constraints("supervision", "C", "machine_weight", "gamma", "n_landmarks"),
         "multiclass": [StrOptions({"ovo", "ovr"})],
         "directions": [StrOptions({"svm", "perceptron", "logistic"})],
@@ -297,6 +262,45 @@ class NMFAlpha(SupervisionPath):
         self._solve(rows, labels, found, guide, learned)
         return self
 
+    def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
+        """Fit for several weights of the second term, each with a warm start from the previous one.
+
+        The SVMs are trained once, and a fit with a warm start needs few iterations. ``max_iter`` is the limit of one
+        step of the path.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        multiples : sequence of float
+            The weights, as multiples of the one that ``supervision="auto"`` chooses, in the order of the path; 0 is
+            `KLNMF`. Falling ones, say 3, 1, 0.3, 0.1, 0.03, are the better order: factors that were found without
+            supervision hardly leave their minimum again.
+
+        Returns
+        -------
+        models : list of NMFAlpha
+            One fitted model for each multiple, in the given order, with the weight itself as ``supervision``.
+        """
+        base = clone(self).set_params(supervision="auto")
+        base._validate_params()
+        weights = nonnegative_numbers("multiples", multiples)
+        rows, labels = base._read(X, y)
+        found = base._survey(rows)
+        guide, learned = base._guide(rows, labels, float(found.column.sum()))
+        assert guide is not None
+        known = {name: value for name, value in vars(base).items() if name.endswith("_")}
+        models: list[Self] = []
+        start, unit = None, guide.weight
+        for multiple in weights:
+            model = clone(self).set_params(supervision=multiple * unit)
+            model.__dict__.update(known, supervision_=multiple * unit)
+            guide = replace(guide, weight=multiple * unit)
+            ended = model._solve(rows, labels, found, guide if multiple else None, learned, start)
+            start, guide = (ended.H, ended.V), getattr(ended, "guide", guide)
+            models.append(model)
+        return models
+
     def _read(self, X: Any, y: Any) -> tuple[Rows, Labels]:
         """Return the rows to factorise, kernel values in the kernel form, and their labels."""
         rows = self._rows(X, reset=True)
@@ -315,7 +319,8 @@ class NMFAlpha(SupervisionPath):
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
         """Factorise, store the results, and return the last state."""
-        ended = self._factorise(rows, found, guide, learned, start)
+        joint = None if learned is None else partial(joint_iterates, machines=learned)
+        ended = self._factorise(rows, found, guide, start, joint)
         if guide is None:
             self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
         elif learned is not None:
@@ -330,12 +335,12 @@ class NMFAlpha(SupervisionPath):
         if self.kernel is None:
             refuse_without_kernel(gamma=self.gamma, n_landmarks=self.n_landmarks)
             return
-        landmarks = _MOST_LANDMARKS if isinstance(self.n_landmarks, str) else self.n_landmarks
+        landmarks = 1000 if isinstance(self.n_landmarks, str) else self.n_landmarks
         gamma = self.gamma
         if gamma == "auto" and self.kernel == "rbf":
-            gamma = _NARROW * default_gamma(rows)
+            # Parts consist of rows that are near each other, and a wider kernel is nearly constant.
+            gamma = 8.0 * default_gamma(rows)
         self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
-        self.gamma_ = self.feature_map_.params.get("gamma")
         self.gamma_ = self.feature_map_.params.get("gamma")
 
     def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
@@ -421,3 +426,228 @@ def _spread(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
     counts[index] = np.diff(S.indptr)
     indptr = np.concatenate([[0], np.cumsum(counts)])
     return sparse.csr_array((S.data, S.indices, indptr), shape=(n, S.shape[1]))
+
+
+def dual_directions(
+    X: Any, labels: Labels, C: float, multiclass: str, kind: str = "svm", random_state: int = 0
+) -> sparse.csr_array:
+    """Return S (l, 2p): dual variables of p linear classifiers, first of positive rows, then of negative (eq. 17).
+
+    The weights of a classifier are w = X'(S_+ - S_-), so S_+'X and S_-'X are the non-negative parts to preserve (eq.
+    7).
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (l, d)
+        The labelled rows.
+    labels : Labels
+        One classifier for two classes; for several classes one for each pair ("ovo") or for each class against the
+        rest ("ovr"); for multi-label one for each label.
+    C : float
+        Weight of the squared hinge, or of the logistic loss.
+    multiclass : {"ovo", "ovr"}
+    kind : {"svm", "perceptron", "logistic"}
+        The classifier. The dual variables of a perceptron count its mistakes.
+    random_state : int
+        Seed of the order of the rows for a perceptron.
+
+    Returns
+    -------
+    S : csr_array of shape (l, 2p)
+
+    Examples
+    --------
+    >>> from labelfold.labels import read_labels
+    >>> S = dual_directions(np.array([[2.0, 0.0], [0.0, 2.0]]), read_labels(["a", "b"]), 1e6, "ovo")
+    >>> S.toarray().round(3)
+    array([[0.  , 0.25],
+           [0.25, 0.  ]])
+    """
+    signs = labels.signs()
+    if kind == "svm" and not _pairs(labels, multiclass):
+        alpha = linear_svms(X, signs, C, tol=_SVM_TOL).alpha  # (l, p)
+        return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
+    train: Callable[[Any, np.ndarray], np.ndarray] = {
+        "svm": lambda X, y: linear_svm(X, y, C, tol=_SVM_TOL).alpha,
+        "perceptron": lambda X, y: perceptron(X, y, 20, random_state),
+        "logistic": lambda X, y: _logistic(X, y, C),
+    }[kind]
+    return gathered(
+        labels.n_labelled,
+        [(here, sign, train(X[here], sign)) for here, sign in machines(labels, multiclass)],
+    )
+
+
+def machines(labels: Labels, multiclass: str) -> Iterator[Machine]:
+    """Yield the labelled rows and the signs of each classifier."""
+    if not _pairs(labels, multiclass):
+        everywhere = np.arange(labels.n_labelled)
+        for sign in labels.signs().T:
+            yield everywhere, sign
+        return
+    codes = labels.values
+    for first, second in itertools.combinations(range(labels.n_classes), 2):
+        here = np.flatnonzero((codes == first) | (codes == second))
+        yield here, np.where(codes[here] == second, 1.0, -1.0)
+
+
+def gathered(n: int, trained: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> sparse.csr_array:
+    """Return S (n, 2p) of classifiers given as (rows, signs, dual variables)."""
+    parts = []
+    for side in (1, -1):
+        for here, sign, alpha in trained:
+            used = (sign * side > 0) & (alpha > 0)
+            parts.append((here[used], alpha[used]))
+    columns = np.repeat(np.arange(len(parts)), [len(at) for at, _ in parts])
+    places, values = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sparse.csr_array((values, (places, columns)), shape=(n, len(parts)))
+
+
+def _pairs(labels: Labels, multiclass: str) -> bool:
+    return labels.task == "multiclass" and multiclass == "ovo"
+
+
+def _logistic(X: Any, y: np.ndarray, C: float) -> np.ndarray:
+    """Return the dual variables of logistic regression, alpha = C / (1 + exp(y w'x)), where w = X'(y * alpha)."""
+    if (y > 0).all() or (y < 0).all():
+        raise ValueError(
+            "directions='logistic' was given with a label that all labelled rows have, or none; use 'svm' or "
+            "'perceptron', or drop that label"
+        )
+    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=10_000).fit(X, y)
+    return C * expit(-y * (X @ model.coef_[0]))
+
+
+@dataclass(eq=False)
+class JointFactors:
+    """Factors, and the directions learned with them."""
+
+    H: Any  # (n, k)  stored with the rows
+    V: np.ndarray  # (d, k)
+    guide: Guide
+
+
+@dataclass(frozen=True, eq=False)
+class Machines:
+    """The SVMs whose dual variables are learned.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (l, d)
+        The labelled rows.
+    members : list of (rows, signs)
+        The training rows of each, and their signs.
+    C : float
+        Penalty of the SVMs.
+    weight : float
+        mu, the weight of the dual objectives.
+    """
+
+    X: Any
+    members: list[Machine]
+    C: float
+    weight: float
+
+    def cost(self, S: sparse.csr_array) -> float:
+        """Return the sum of the dual objectives E."""
+        return sum(self._own(here, sign, alpha)[0] for (here, sign), alpha in self._split(S))
+
+    def scaled(self, S: sparse.csr_array) -> sparse.csr_array:
+        """Return S with each SVM multiplied by the factor that minimises its own E."""
+        trained = []
+        for (here, sign), alpha in self._split(S):
+            w = self.X[here].T @ (sign * alpha)
+            curve = float(w @ w + alpha @ alpha / (2 * self.C))
+            trained.append((here, sign, alpha * (alpha.sum() / curve if curve > 0 else 1.0)))
+        return gathered(S.shape[0], trained)
+
+    def updated(self, S: sparse.csr_array, H: np.ndarray, V: np.ndarray, lam: float) -> sparse.csr_array:
+        """Return S with a lower objective, given the factor H (l, k) of the labelled rows and V."""
+        H, V = (np.asarray(factor, dtype=np.float64) for factor in (H, V))
+        trained = []
+        for (here, sign), alpha in self._split(S):
+            args = (here, sign, H, V, lam)
+            found = minimize(
+                self._objective,
+                alpha,
+                args,
+                method="L-BFGS-B",
+                jac=True,
+                bounds=[(0, None)] * len(alpha),
+                options={"maxiter": 20, "ftol": 1e-12},
+            )
+            lower = found.fun < self._objective(alpha, *args)[0]
+            trained.append((here, sign, np.maximum(found.x, 0.0) if lower else alpha))
+        return gathered(S.shape[0], trained)
+
+    def _split(self, S: sparse.csr_array) -> list[tuple[Machine, np.ndarray]]:
+        """Return each SVM with its dual variables, both signs together."""
+        columns, p = sparse.csc_array(S), len(self.members)
+        return [
+            ((here, sign), (columns[:, [m]] + columns[:, [p + m]]).toarray()[here, 0])
+            for m, (here, sign) in enumerate(self.members)
+        ]
+
+    def _own(self, here: np.ndarray, sign: np.ndarray, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return E and its gradient."""
+        X = self.X[here]
+        w = X.T @ (sign * alpha)  # (d,)
+        value = 0.5 * float(w @ w) + float(alpha @ alpha) / (4 * self.C) - float(alpha.sum())
+        return value, sign * (X @ w) + alpha / (2 * self.C) - 1
+
+    def _objective(
+        self, alpha: np.ndarray, here: np.ndarray, sign: np.ndarray, H: np.ndarray, V: np.ndarray, lam: float
+    ) -> tuple[float, np.ndarray]:
+        """Return lambda D(S'X, S'HV') + mu E of one SVM, and the gradient in its dual variables."""
+        value, gradient = self._own(here, sign, alpha)
+        value, gradient = self.weight * value, self.weight * gradient
+        tiny = np.finfo(np.float64).tiny  # so that logarithms are finite
+        for side in (1, -1):
+            which = sign == side
+            if not which.any():
+                continue
+            X, places, a = self.X[here[which]], H[here[which]], alpha[which]
+            kept = X.T @ a  # (d,)  S'X
+            made = np.maximum(V @ (places.T @ a), tiny)  # (d,)  S'HV'
+            logarithm = np.log(np.maximum(kept, tiny) / made)
+            value += lam * float(kept @ logarithm - kept.sum() + made.sum())
+            gradient[which] += lam * (X @ logarithm + places @ (V.T @ (1 - kept / made)))
+        return value, gradient
+
+
+def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, machines: Machines) -> Iterates:
+    """Update factors and SVMs in turn: some passes over X, then each SVM on the labelled rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        X, n x d, non-negative.
+    start : (H, V), arrays of shapes (n, k) and (d, k)
+        Initial factors.
+    guide : Guide
+        The initial S, of all labelled rows.
+    machines : Machines
+
+    Yields
+    ------
+    factors : JointFactors
+    objective : float
+    """
+
+    def step(state: JointFactors) -> tuple[JointFactors, float]:
+        inner = divergence_factors(rows, (state.H, state.V), state.guide, max_iter=10, tol=0.0)
+        H, V = inner.state.H, inner.state.V
+        guide = state.guide
+        H_L = rows.pick(H, guide.index)  # (l, k)
+        S = machines.updated(guide.S, H_L, V, guide.weight)
+        guide = replace(guide, S=S, rows=as_rows(sums(S, machines.X, rows.dtype)))
+        G = (S.T @ H_L).astype(rows.dtype, copy=False)
+        value = sum_of_divergences(rows, H, V) + guide.weight * sum_of_divergences(guide.rows, G, V)
+        return JointFactors(H, V, guide), value + machines.weight * machines.cost(S)
+
+    return repeated(step, JointFactors(*start, guide))
+
+
+def sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
+    """Return S'X (2p, d), sparse if X is."""
+    return (S.T @ X).astype(dtype)

@@ -1,30 +1,22 @@
 """NSDR: a factorisation coupled to a kernel support vector machine (Grabocka & Schmidt-Thieme).
 
-The code is in these files:
-
-    fit                        _offset_factorization.py, class OffsetFactorisation
-    the descent                _offset_solver.py
-    sums over the rows         _offset_model.py
-    the classifier             _coupled_classifiers.py, class KernelMachine
+`fit` and the descent are in `_offset_factorization.py`, the sums over the rows in `_offset_model.py`, and the
+classifier, which is retrained whenever labelled rows move, is here.
 """
 
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from labelfold.base import constraints
 from labelfold.factorization._components import chosen
-from labelfold.factorization._coupled_classifiers import KernelMachine, kernel_matrix
-from labelfold.factorization._offset_factorization import OffsetFactorisation
+from labelfold.factorization._offset_factorization import CoupledClassifier, OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import Interval, StrOptions
-
-# Tolerance of the SVMs: the relative duality gap.
-_SVM_TOL = 1e-8
 
 
 class NSDR(OffsetFactorisation):
@@ -230,7 +222,7 @@ class NSDR(OffsetFactorisation):
 
     def _machine(self, T: np.ndarray) -> KernelMachine:
         self.gamma_, self.C_ = chosen(self.gamma, 1 / self._length), chosen(self.C, 1.0)
-        return KernelMachine(T, C=self.C_, weight=self._label_share, tol=_SVM_TOL, **self._kernel())
+        return KernelMachine(T, C=self.C_, weight=self._label_share, tol=1e-8, **self._kernel())
 
     def _kernel(self) -> dict[str, Any]:
         degree = 2 if self.degree is None else self.degree
@@ -302,3 +294,256 @@ def objective(
         np.column_stack([U, np.asarray(row_offsets) / offset_unit])[index].astype(np.float64)
     )
     return factors + cost
+
+
+class KernelMachine(CoupledClassifier):
+    r"""r support vector machines on the kernel of the labelled rows.
+
+    .. math:: (1 - b) \sum_j \max_a \Bigl[ \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_{ij} y_{lj} K(z_i, z_l) \Bigr],
+              \qquad 0 \le a \le C,\ a'y_j = 0
+
+    Parameters
+    ----------
+    T : ndarray of shape (l, r)
+        Signs.
+    C : float
+        Upper bound of the dual variables.
+    kernel : {"poly", "rbf"}
+        (gamma z'z + coef0)^degree, or exp(-gamma ||z - z||^2).
+    degree, gamma, coef0 : int, float, float
+        Parameters of the kernel.
+    weight : float
+        1 - b.
+    tol : float
+        Tolerance: the relative duality gap.
+    """
+
+    def __init__(
+        self,
+        T: np.ndarray,
+        *,
+        C: float,
+        kernel: str,
+        degree: int,
+        gamma: float,
+        coef0: float,
+        weight: float,
+        tol: float,
+    ) -> None:
+        self.signs = np.ascontiguousarray(T.T)  # (r, l)
+        self.C, self.weight, self.tol = np.full(self.signs.shape, float(C)), weight, tol
+        self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
+        self._K = np.empty((len(T), len(T)))
+        self.s = np.zeros(self.signs.shape)  # a o y
+        self.Z: Any = None  # (l, k + 1), after training
+        self.found: KernelSVM | None = None
+
+    def train(self, Z: np.ndarray) -> float:
+        self.Z, K = Z, self._kernel(Z)
+        if not np.isfinite(K.diagonal()).all():  # the diagonal bounds all entries
+            self.found = None
+            return np.inf
+        self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
+        # The primal objective, which is that of the current SVM even if training stopped early.
+        return self.weight * float(self.found.primal.sum())
+
+    def pull(self) -> np.ndarray:
+        gradient = np.zeros_like(self.Z)
+        if self.found is None:
+            return gradient
+        used = np.flatnonzero(self.s.any(axis=0))
+        s, Z = self.s[:, used], self.Z[used]
+        if self.kernel == "poly":
+            slope = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
+            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
+        else:
+            A = (s.T @ s) * self._K[np.ix_(used, used)]
+            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Z - A @ Z)
+        return gradient
+
+    def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
+        r"""Return the displacements (l, k + 1) that are optimal if each f is linearised in w and in its row.
+
+        With g the gradient of f at a row and L L' the inverse of 2 b M, the dual variables move a row to D = sum_j
+        s_j (1 - b) L L'g_j. Inserted into f this is another SVM: (1 - b) \|L'g\|^2 is added to the diagonal of its
+        kernel, and its targets are y + g'D. Its dual variables are unique. If they equal those of the SVM itself, the
+        point is stationary, also at kinks. Several SVMs share their rows and are solved in turn.
+        """
+        K = self._K
+        G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
+        E = D @ np.linalg.inv(L).T  # D = E L'
+        s, old, r = self.s.copy(), E, len(self.s)
+        E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
+        for _ in range(1 if r == 1 else 10):
+            before = s.copy()
+            for j in range(r):
+                pull = self.weight * np.einsum("ij,ij->i", G[j], G[j])
+                rest = E - self.weight * s[j][:, None] * G[j]
+                target = self.signs[j] + np.einsum("ij,ij->i", G[j], old - rest)
+                pulled = K.copy()
+                pulled[np.diag_indices_from(pulled)] += pull
+                solve_machines(
+                    pulled,
+                    self.signs[j : j + 1],
+                    self.C[:1],
+                    s[j : j + 1],
+                    self.tol,
+                    target=target,
+                )
+                E = rest + self.weight * s[j][:, None] * G[j]
+            if np.abs(s - before).max() <= 1e-3 * self.C.max():
+                break
+        return E @ L.T
+
+    def _slopes(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
+        Z = self.Z
+        if self.kernel == "poly":
+            base = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
+            return self.gamma * self.degree * (base * s) @ Z
+        A = K * s
+        return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
+
+    def shortfall(self) -> str | None:
+        if self.found is None or self.found.gap <= max(self.tol, 1e-6):
+            return None
+        return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
+
+    def _kernel(self, Z: np.ndarray) -> np.ndarray:
+        # The memory is reused, since allocating it takes longer than filling it.
+        return kernel_matrix(Z, Z, self.kernel, self.degree, self.gamma, self.coef0, out=self._K)
+
+
+def kernel_matrix(
+    Z: np.ndarray,
+    other: np.ndarray,
+    kernel: str,
+    degree: int,
+    gamma: float,
+    coef0: float,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
+    K = np.matmul(Z, other.T, out=out)
+    if kernel == "poly":
+        from labelfold.factorization._quadratic_loops import polynomial
+
+        polynomial(K, gamma, coef0, degree)
+        return K
+    K *= -2
+    K += (Z * Z).sum(axis=1)[:, None]
+    K += (other * other).sum(axis=1)
+    np.maximum(K, 0.0, out=K)
+    K *= -gamma
+    return np.exp(K, out=K)
+
+
+class KernelSVM(NamedTuple):
+    """r kernel classifiers on the same rows.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n, r)
+        The dual variables a, between 0 and C.
+    bias : ndarray of shape (r,)
+        Added to sum_i a_i y_i K(x_i, x).
+    objective : ndarray of shape (r,)
+        The dual objective.
+    primal : ndarray of shape (r,)
+        The primal objective, never below the dual one.
+    gap : float
+        The largest (primal - dual) / primal, an upper bound of the relative distance of the objectives to the
+        optimum.
+    n_iter : int
+        Largest number of pairs moved.
+    converged : bool
+        Whether all gaps are within the tolerance.
+    """
+
+    alpha: np.ndarray
+    bias: np.ndarray
+    objective: np.ndarray
+    primal: np.ndarray
+    gap: float
+    n_iter: int
+    converged: bool
+
+
+def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
+    """Return a sentence for classifiers that did not converge."""
+    return (
+        f"stopped after {n_iter} steps with a relative duality gap of {gap:.1e}, short of {tol:.1e}, at "
+        f"C={np.max(C):g}; lower C, or scale X"
+    )
+
+
+def solve_machines(
+    K: np.ndarray,
+    signs: np.ndarray,
+    C: np.ndarray,
+    s: np.ndarray,
+    tol: float,
+    max_iter: int | None = None,
+    target: np.ndarray | None = None,
+) -> KernelSVM:
+    r"""Train r classifiers on the same kernel: one against the rest, or one for each label.
+
+    .. math:: \max_a \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_i y_l K_{il}, \qquad
+              0 \le a_i \le C_i, \quad \sum_i a_i y_i = 0
+
+    The classifier is f(x) = sum_i a_i y_i K(x_i, x) + bias. libsvm solves the same problem from zero each time. Here
+    the dual variables of an earlier classifier on similar rows are a warm start, even if the kernel has changed.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The kernel matrix of the rows: symmetric, positive semi-definite, C-contiguous.
+    signs : ndarray of shape (r, n)
+        y, -1 or +1. A single class is allowed: the classifier is then its sign.
+    C : ndarray of shape (r, n)
+        Upper bounds of the dual variables; 0 leaves a row out.
+    s : ndarray of shape (r, n)
+        Initial values of a o y, overwritten with the solution. They are made feasible and scaled to the best
+        multiple, so a warm start is never worse than zero.
+    tol : float
+        Tolerance: the relative duality gap.
+    max_iter : int, optional
+        Largest number of pairs to move; ``10,000 + 100 n`` when None.
+    target : ndarray of shape (n,), optional
+        The loss is max(0, y (target - f)); y itself is the usual target.
+
+    Returns
+    -------
+    KernelSVM
+
+    Notes
+    -----
+    Pairs of variables are chosen by second-order information. Between rounds of pairs the m variables strictly
+    between their bounds are solved for jointly, at a cost of m^3. The pairs find out which variables these are, and
+    the joint solution is accurate to all digits.
+
+    References
+    ----------
+    R.-E. Fan, P.-H. Chen, C.-J. Lin. Working set selection using second order information for training support vector
+    machines. JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[-2.0, -1.0, 1.0, 3.0]])
+    >>> found = solve_machines(x.T * x, np.sign(x), np.full((1, 4), 10.0), np.zeros((1, 4)), 1e-8)
+    >>> found.alpha.T, found.bias        # the two rows in the middle, and the plane half-way between them
+    (array([[0. , 0.5, 0.5, 0. ]]), array([0.]))
+    """
+    from labelfold.factorization import _quadratic_loops as loops
+
+    low, high = np.minimum(signs * C, 0.0), np.maximum(signs * C, 0.0)
+    r, n = signs.shape
+    most = 10_000 + 100 * n if max_iter is None else max_iter
+    bias, dual, primal, error, gap, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0.0, 0
+    for j in range(r):
+        bias[j], dual[j], primal[j], one_gap, steps = loops.solve_svm(
+            K, signs[j] if target is None else target, low[j], high[j], s[j], error, tol, most
+        )
+        gap, n_iter = max(gap, one_gap), max(n_iter, steps)
+    return KernelSVM(np.abs(s).T, bias, dual, primal, gap, n_iter, gap <= tol)

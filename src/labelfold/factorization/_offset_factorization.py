@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -15,31 +15,47 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import Decisions, Iterates, constraints, fitting
-from labelfold.factorization._components import Factorisation, check_matrix, chosen, component_scale
-from labelfold.factorization._coupled_classifiers import Machine
+from labelfold.factorization._components import (
+    SHRUNK_AWAY,
+    Factorisation,
+    check_matrix,
+    chosen,
+    component_scale,
+)
 from labelfold.factorization._offset_model import Fold, Held, Swept, fold, hold, start_bases, start_directions
 from labelfold.rows import Centered, Rows, as_rows, single_blas
 from labelfold.utils import StrOptions, warn_user
 
-# If the squared norm of the components is smaller than this, relative to lambda U / b, every new row is at the
-# origin.
-_SHRUNK_AWAY = 1e-3
-# The multiples of the scales in `_weights.py` for "auto".
-_RECONSTRUCTION, _PENALTIES = 30.0, 0.03
-# Number of pairs of steps and gradients that L-BFGS stores.
-_MEMORY = 10
-# Initial share of V's curvature within its row space, where rows follow V.
-_SOFT = 0.1
 # Number of iterations over which the decrease of the objective is averaged: a single one may be short by chance.
 _WINDOW = 5
 # Number of quasi-Newton steps between two steps of the linearised classifier, which take two to seven trainings each.
 _LEAP_EVERY = 30
 # A smaller relative decrease is round-off.
-_ROUND_OFF = 1e-14
-# Constants of the Armijo and the (weak) Wolfe condition.
-_ARMIJO, _WOLFE = 1e-4, 0.9
-# Most evaluations of one line search, and how many of them may lengthen the step.
-_MOST_TRIALS, _MOST_LONGER = 25, 4
+ROUND_OFF = 1e-14
+
+
+class CoupledClassifier(ABC):
+    """The classifier that couples a factorisation to its labels; it is retrained whenever labelled rows move.
+
+    Labelled rows are at Z = [U, bu] (l x (k+1)). Classifiers are re-optimised at each step, so by Danskin's theorem
+    the partial gradient is enough. Each training has a warm start from the previous one.
+    """
+
+    @abstractmethod
+    def train(self, Z: np.ndarray) -> float:
+        """Return the least loss of the labels for rows at Z."""
+
+    @abstractmethod
+    def pull(self) -> np.ndarray:
+        """Return the gradient of that loss in Z (l, k + 1), after training."""
+
+    def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray | None:
+        """Return better displacements of the labelled rows, for a loss with kinks at which L-BFGS could stall."""
+        return None
+
+    def shortfall(self) -> str | None:
+        """Return a phrase with the duality gap of SVMs that have not converged; otherwise None."""
+        return None
 
 
 class OffsetFactorisation(Decisions, Factorisation):
@@ -58,7 +74,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         """Raise an error if there are more labelled rows than memory allows."""
 
     @abstractmethod
-    def _machine(self, T: np.ndarray) -> Machine:
+    def _machine(self, T: np.ndarray) -> CoupledClassifier:
         """Return the classifier for these signs, (l, r), with the weights in use."""
 
     @abstractmethod
@@ -111,7 +127,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         problem.visit(found)  # so that the classifier is trained at the solution
         if not self.n_iter_:  # the start is stationary
             self.objective_, self.n_iter_ = np.array([found.value]), 1
-        self._say(found, machine)
+        self._warn(found, machine)
         self.components_ = found.V
         self.column_offsets_ = mean + found.c
         self._keep_task(labels.task, labels.classes)
@@ -127,12 +143,12 @@ class OffsetFactorisation(Decisions, Factorisation):
         ``sizes`` are singular values of X centred by column; ``spread`` is the root mean square of its entries.
         """
         scale = component_scale(sizes, n)
-        weight = _RECONSTRUCTION / scale.variance  # weight of the factorisation, for labels of weight 1
+        weight = 30.0 / scale.variance  # weight of the factorisation, for labels of weight 1
         self.reconstruction_share_ = chosen(self.reconstruction_share, weight / (1 + weight))
         given = not isinstance(self.reconstruction_share, str)
         # 1 - b, without cancellation
         self._label_share = 1 - self.reconstruction_share_ if given else 1 / (1 + weight)
-        bound = _PENALTIES * self.reconstruction_share_ * scale.size
+        bound = 0.03 * self.reconstruction_share_ * scale.size
         self.row_penalty_ = chosen(self.row_penalty, bound * scale.length)
         self.basis_penalty_ = chosen(self.basis_penalty, bound / scale.length)
         self.offset_unit_ = chosen(self.offset_unit, spread)
@@ -207,7 +223,7 @@ class OffsetFactorisation(Decisions, Factorisation):
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
         return self._machine_scores(np.asarray(Z, dtype=np.float64))
 
-    def _say(self, found: OffsetPoint, machine: Machine) -> None:
+    def _warn(self, found: OffsetPoint, machine: CoupledClassifier) -> None:
         """Warn about limits that the solution reached, and about components that vanished."""
         name = type(self).__name__
         shortfall = machine.shortfall()
@@ -217,7 +233,7 @@ class OffsetFactorisation(Decisions, Factorisation):
                 ConvergenceWarning,
             )
         ridge = self.row_penalty_ / self.reconstruction_share_
-        if np.vdot(found.V, found.V) < _SHRUNK_AWAY * ridge:
+        if np.vdot(found.V, found.V) < SHRUNK_AWAY * ridge:
             warn_user(
                 f"row_penalty={self.row_penalty_:g} and basis_penalty={self.basis_penalty_:g} have shrunk the "
                 "components away; lower them",
@@ -230,7 +246,7 @@ class OffsetProblem:
     """The rows, the classifier, and the weights of the terms, which do not change."""
 
     data: Held | Swept
-    machine: Machine
+    machine: CoupledClassifier
     n: int
     reconstruction_share: float  # b
     row_penalty: float  # lambda U
@@ -351,7 +367,7 @@ def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
 def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float) -> Iterates:
     """Descend until a round of steps lowers the objective by at most ``tol``, relative to it."""
     at, before = start, np.inf
-    while before - at.value > max(tol, _ROUND_OFF) * abs(at.value):
+    while before - at.value > max(tol, ROUND_OFF) * abs(at.value):
         before = at.value
         for point in _Round(problem, at, tol).steps():
             yield point, point.value
@@ -369,11 +385,11 @@ class _Round:
     def __init__(self, problem: OffsetProblem, origin: OffsetPoint, tol: float) -> None:
         self.problem, self.origin, self.tol = problem, origin, tol
         at, b, (k, d) = self.origin, problem.reconstruction_share, self.origin.V.shape
-        # Rows follow changes of V within its row space, which lowers the curvature of ||U dV||^2. They cannot follow
-        # changes orthogonal to it.
+        # Rows follow changes of V within its row space, which lowers the curvature of ||U dV||^2 to a tenth, say.
+        # They cannot follow changes orthogonal to it.
         bend = 2 * b * np.diag(problem.normal(at))[:k] + 2 * problem.basis_penalty
         self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
-        self.scale_inside = 1 / np.sqrt(_SOFT * bend.mean())
+        self.scale_inside = 1 / np.sqrt(0.1 * bend.mean())
         self.scale_beyond = 1 / np.sqrt(bend)[:, None]
         self.scale_c = 1 / np.sqrt(2 * b * problem.n)
         self.L = problem.metric(at)
@@ -390,7 +406,6 @@ class _Round:
             self._value,
             self._slope,
             x,
-            memory=_MEMORY,
             blocks=self.sizes,
             first_step=1.0,
             leap=self._leap,
@@ -489,7 +504,7 @@ def lbfgs(
     >>> x.round(1)
     array([1., 1., 1.])
     """
-    from labelfold.factorization._loops import direction, rescale
+    from labelfold.factorization._quadratic_loops import direction, rescale
 
     f, extra = function(x)
     g = gradient(extra)
@@ -546,12 +561,15 @@ def _search(
     p: np.ndarray,
     step: float,
 ) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
-    """Return a step along -p that satisfies the Armijo rule and, unless shortened, the weak Wolfe condition."""
+    """Return a step along -p that satisfies the Armijo rule and, unless shortened, the weak Wolfe condition.
+
+    Up to four evaluations may lengthen the step.
+    """
     low, f_low, slope_low, best = 0.0, f, slope, None
-    for trial in range(_MOST_TRIALS):
+    for trial in range(25):
         x_new = x - step * p
         f_new, extra = function(x_new)
-        if not f_new <= f + _ARMIJO * step * slope or not f_new < f:
+        if not f_new <= f + 1e-4 * step * slope or not f_new < f:
             if best is not None:
                 return best
             width = step - low
@@ -562,7 +580,7 @@ def _search(
         g_new = gradient(extra)
         best = x_new, f_new, g_new, extra
         slope_new = -(g_new @ p)
-        if slope_new >= _WOLFE * slope or trial >= _MOST_LONGER:
+        if slope_new >= 0.9 * slope or trial >= 4:
             return best
         low, f_low, slope_low = step, f_new, slope_new
         step *= 4.0

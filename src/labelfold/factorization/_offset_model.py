@@ -21,17 +21,11 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import linalg
 
-from labelfold.factorization._starts import svd_start
+from labelfold.factorization._components import svd_start
 from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
 
 # Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.
 _MUCH, _LITTLE = 4.0, 1_000_000
-# A triangular factor costs n d^2, an evaluation n d k, so the factor pays off if d is at most this many times k.
-_WIDE = 100
-# Singular values below this share of the largest are round-off, since they are square roots of eigenvalues of X'X.
-_KNOWN = 1e-6
-# Smallest initial norm of a component, relative to the largest: a component of 0 could not grow.
-_LEAST = 1e-3
 
 
 class Fold(NamedTuple):
@@ -174,14 +168,11 @@ def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int
     """Return the centred rows, kept dense if that is faster and takes at most ``max_bytes``."""
     n, d = rows.shape
     l, others = len(index), n - len(index)  # noqa: E741
+    # A triangular factor costs n d^2, an evaluation n d k, so the factor pays off if d is at most 100 times k.
     squeezed = others > d + 1
     entries = (l + min(others, d + 1)) * d
     stored = n * rows.row_bytes() / np.dtype(rows.dtype).itemsize
-    if (
-        8 * entries > max_bytes
-        or entries > max(_MUCH * stored, _LITTLE)
-        or (squeezed and d > _WIDE * (k + 1))
-    ):
+    if 8 * entries > max_bytes or entries > max(_MUCH * stored, _LITTLE) or (squeezed and d > 100 * (k + 1)):
         return Swept(rows, mean, index)
     X = [_dense(rows, index) - mean]
     counts = np.ones(l + (0 if squeezed else others))
@@ -232,7 +223,7 @@ def start_bases(
         V = found.extra.copy()
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
-        sizes = np.maximum(sizes, _LEAST * s.max(initial=0.0))
+        sizes = np.maximum(sizes, 1e-3 * s.max(initial=0.0))
         if drawn:
             sizes[:] = sizes.mean()
         else:
@@ -255,7 +246,8 @@ def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     else:
         _, s, Vt = linalg.svd(X, full_matrices=False, check_finite=False)
         s, Vt = s[:k], Vt[:k]
-    known = s > _KNOWN * s.max(initial=0.0)
+    # Smaller ones are round-off, since they are square roots of eigenvalues of X'X.
+    known = s > 1e-6 * s.max(initial=0.0)
     s, Vt = s[known], Vt[known]
     largest = np.abs(Vt).argmax(axis=1)
     return s, Vt * np.sign(Vt[np.arange(len(Vt)), largest])[:, None]

@@ -8,19 +8,17 @@ import numpy as np
 
 from labelfold.base import Decisions, constraints, fitting, indicator_scores, repeated
 from labelfold.factorization._components import chosen, squared_misfit
-from labelfold.factorization._nmf import (
+from labelfold.factorization._squared_nmf import (
     SquaredNMF,
-    labelled_places,
+    indicator,
     membership,
     misfit,
     multiplied,
+    multiplied_places,
     update_basis,
 )
 from labelfold.labels import Labels
 from labelfold.rows import Block, Rows
-
-# With "auto" the term of the labels starts at this multiple of the term of the rows.
-_SUPERVISION = 0.3
 
 
 class SSNMF(Decisions, SquaredNMF):
@@ -173,7 +171,7 @@ class SSNMF(Decisions, SquaredNMF):
         labels = self._read_labels(y, rows.shape[0])
         square, start = self._begin(rows)
         ones = float(labels.counts().sum())  # ||Y||^2
-        self.supervision_ = chosen(self.supervision, _SUPERVISION * square / max(ones, 1.0))
+        self.supervision_ = chosen(self.supervision, 0.3 * square / max(ones, 1.0))
         solver = _SSNMFSolver(rows, labels, self.supervision_, square)
         first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
         found = self._descend(repeated(solver.step, first))
@@ -262,6 +260,8 @@ class _SSNMFSolver:
 
 
 def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
-    """Return H after its updates, and H'H, X'H, H_L'H_L, H_L'Y."""
-    H, HtH, HlHl, HlY = labelled_places(X, H, T, V, VtV, A, codes, lam)
-    return H, (HtH, X.double().t(H), HlHl, HlY)
+    """Return H after its updates, which also fit the labels T by A; and H'H, X'H, H_L'H_L, H_L'Y."""
+    Y, labelled = indicator(T, codes)
+    H = multiplied_places(H, X @ V + lam * (Y @ A.T), VtV, lam * labelled, A)
+    H_l = H * labelled
+    return H, (X.inner(H), X.double().t(H), X.inner(H_l), X.inner(H_l, Y))

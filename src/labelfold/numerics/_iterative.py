@@ -362,7 +362,7 @@ class RowSide(ColumnSide):
     @cached_property
     def _block(self) -> Block | None:
         """All rows as one block, if that takes no memory: sparse rows are centred implicitly."""
-        return self.X.whole().narrow() if self.X.is_sparse else None
+        return self.X.narrow()
 
     @cached_property
     def _rough_block(self) -> Block:

@@ -56,6 +56,8 @@ class Block:
     dtype: Any
     xp: Any = np
     is_sparse: bool = False
+    # "dense" or "sparse" on the host, or "device": the key of an algorithm that has a loop of its own for each.
+    kind: str = "dense"
     # Sparse rows on a GPU, as they are stored: what the loops over their entries take.
     sparse_part: Any = None
 
@@ -209,6 +211,7 @@ class CSRBlock(Block):
     """Rows in compressed sparse form: views of the arrays of all rows, and of `column_copy` a copy."""
 
     is_sparse = True
+    kind = "sparse"
     # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
     transpose: tuple[Callable[[], tuple], int] | None = None
 

@@ -190,6 +190,10 @@ class Rows(ABC):
         """Return all rows as one block in memory; only for few rows."""
         return self.take(np.arange(self.shape[0])).whole()
 
+    def narrow(self) -> Block | None:
+        """Return all rows as one block without columns of zeros, if that takes no memory: sparse rows in memory."""
+        return self.whole().narrow() if self.is_sparse else None
+
     def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
         """Return the sums over rows of ``f(block, ...)``, from one pass."""
         return self.sweep(OnlySum(f), *aligned, shared=shared)[1]

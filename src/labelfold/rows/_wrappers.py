@@ -255,6 +255,7 @@ class ShiftedBlock(Block):
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
         self.block, self.center = block, np.asarray(center, dtype=np.float64)
         self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
+        self.kind = block.kind
         self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
 
     @property

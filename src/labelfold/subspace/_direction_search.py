@@ -1,6 +1,6 @@
 """The search for one direction: a small subspace grows until it contains the global maximum of the gain.
 
-J is maximised globally over the small space (`numerics/_quotient_sum.py`). The space starts with least-squares
+J is maximised globally over the small space (`_ratio_sums.py`). The space starts with least-squares
 directions, Z'r and principal directions, since maxima are combinations of these. It is extended by the residual of
 the best vector until that vector is a stationary point of J in the whole space, and is kept for later directions.
 With few columns it is the whole space. With somewhat more, steps are taken in the whole space, and Cholesky factors
@@ -18,6 +18,7 @@ import numpy as np
 from labelfold.base import Iterates, descend
 from labelfold.numerics import bordered
 from labelfold.subspace._ratio_sums import (
+    FLAT,
     PROVED_TO,
     REACHED,
     Interval,
@@ -31,28 +32,29 @@ from labelfold.subspace._ratio_sums import (
     maximise,
     merged,
 )
-from labelfold.subspace._vector_spaces import MatrixSpace, SearchVectors, Space, Vectors, projected
+from labelfold.subspace._source import FACTORED, MatrixSpace, Space, Vectors, projected
 
-# Most columns for which the small space is the whole space, and for which its maximum is proved to be global.
-WHOLE, PROVED = 64, 512
-# Most vectors of the small space before it is reduced to its more important half. There are more if maxima are not
-# proved: the space is then large, and a product with S costs more than the algebra of the small space.
-_MOST, _MOST_UNPROVED = 64, 96
-# Number of random start vectors; number of responses treated individually.
-_RANDOM, _RESPONSES = 8, 8
-# Tolerance of a first search of the small space. If nothing can be proved: how often the space is extended by the
-# result of a search, and by how many vectors at a time.
-_ROUGHLY, _EXPLORED, _BLOCK = 1e-3, 2, 4
+# Largest number of vectors of the small space before it is reduced to its more important half. With at most so many
+# columns it is the whole space.
+WHOLE = 64
+# The same if maxima are not proved: the space is then large, and a product with S costs more than the algebra of the
+# small space.
+_UNPROVED = 96
+# Number of random start vectors, of responses treated individually, and of latest vectors that a reduction keeps.
+_STARTS = 8
+# Tolerance of a first search of the small space.
+_ROUGHLY = 1e-3
 # Relative gradient at which an ascent in the small space stops: in a first search; and later as a share of the
 # residual in the whole space, or of its tolerance.
 _ROUGH_ASCENT, _PRECISE = 1e-8, 0.01
-# A relative gradient below the first value that this many steps do not halve is considered round-off.
-_FLAT, _PATIENCE = 1e-6, 12
+# A relative gradient below `FLAT` that this many steps do not halve is considered round-off.
+_PATIENCE = 12
 # Maxima are considered equal if the relative difference of their values is below this.
 _SAME = 1e-11
-# A proof is given up after so many extensions of the small space without a maximum that is larger by this share.
-# Where directions of very little variance fit best, round-off makes bounds useless.
-_TRIED, _HIGHER = 4, 1e-8
+
+
+class LostDigits(Exception):
+    """The coordinates of a space cannot represent the vectors of a search to enough digits."""
 
 
 class _SmallSpace(NamedTuple):
@@ -76,20 +78,20 @@ class Search:
     ) -> None:
         self.space, self.weight, self.tol, self.max_iter, self.rng = space, weight, tol, max_iter, rng
         self.n_iter, self.converged = 0, True
-        self.proved_to, self.explored = max(PROVED_TO, tol), _EXPLORED if tol <= _FLAT else 0
+        self.proved_to, self.explored = max(PROVED_TO, tol), 2 if tol <= FLAT else 0
         self.is_whole = space.size <= WHOLE
-        self.proves = isinstance(space, MatrixSpace) and space.size <= PROVED
+        self.proves = isinstance(space, MatrixSpace) and space.size <= FACTORED
         # If maxima are proved, the space must not be reduced during a search.
-        most = _MOST if self.proves else _MOST_UNPROVED
+        most = WHOLE if self.proves else _UNPROVED
         self.most = np.inf if self.proves else most
         self.usual = most + n_components if self.proves else most
-        self.store = SearchVectors(space.none(), int(self.usual) + n_components + _RANDOM)
+        self.store = SearchVectors(space.none(), int(self.usual) + n_components + _STARTS)
         self.T = self.G = np.empty((0, 0))  # S and Z'Z on the small space
         if self.is_whole:
             self.extend(np.eye(space.size))
         else:
-            known = space.principal(n_components + _RANDOM)
-            self.extend(space.random(min(_RANDOM, space.size), rng) if known is None else known)
+            known = space.principal(n_components + _STARTS)
+            self.extend(space.random(min(_STARTS, space.size), rng) if known is None else known)
             if known is None:
                 self.extend(self.basis.SQ)
         # Values of ||Zw||^2, and of w'Sw, that are round-off.
@@ -156,9 +158,11 @@ class Search:
                 return y, found
             y = small.V @ found.w
             if whole is not None:
-                is_higher = found.value > best.value * (1 + _HIGHER)
+                # The proof is given up after four extensions of the small space without a clearly larger maximum:
+                # where directions of very little variance fit best, round-off makes bounds useless.
+                is_higher = found.value > best.value * (1 + 1e-8)
                 best, best_y, tried = (found, y, 0) if is_higher else (best, best_y, tried + 1)
-                if tried == _TRIED:
+                if tried == 4:
                     return np.pad(best_y, (0, len(y) - len(best_y))), best
             if whole is None and self.n_iter - first >= self.max_iter:
                 break
@@ -188,9 +192,9 @@ class Search:
     def seed(self, r: np.ndarray) -> None:
         """Add vectors to the small space of which the next direction may be a combination."""
         space = self.space
-        if r.shape[1] > _RESPONSES and not self.proves:
+        if r.shape[1] > _STARTS and not self.proves:
             U, s, _ = np.linalg.svd(r, full_matrices=False)
-            r = U[:, :_RESPONSES] * s[:_RESPONSES]
+            r = U[:, :_STARTS] * s[:_STARTS]
         through = space.back(r)
         # The second are least-squares directions. The last are random, for rows that are orthogonal to all vectors so
         # far.
@@ -234,7 +238,7 @@ class Search:
             if norms[-1] <= max(tol * value, self.space.noise * size):
                 return y
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
-            if is_stuck and min(norms) <= _FLAT * value:
+            if is_stuck and min(norms) <= FLAT * value:
                 return self.sharpened(y, r)  # J is flat here up to round-off
             count = self.basis.n_vectors
             y = self.extend(self.softened(residuals, np.full(residuals.shape[1], t * nu / s)), y)
@@ -268,7 +272,7 @@ class Search:
         """Return vectors for the extension of the space where the bounds of the proof are tightest."""
         ends = [(*small.ratio.top(t, nu)[:2], t, nu) for t, _, nu in found.cover]
         ends.sort(key=lambda end: -end[0])
-        chosen = ends[:: 1 + len(ends) // _BLOCK]
+        chosen = ends[:: 1 + len(ends) // 4]
         leads = [self.residuals((small.V @ v)[:, None], t, nu, r) for _, v, t, nu in chosen]
         ratios = [t * nu / max(h - t, self.weight * self.tiny) for h, _, t, nu in chosen]
         return self.softened(np.hstack(leads), np.array(ratios))
@@ -276,7 +280,7 @@ class Search:
     def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> Any:
         """Add vectors to the small space; return y, if it is given, in its new coordinates."""
         self.n_iter += 1
-        if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > _MOST // 2:
+        if self.basis.n_vectors + B.shape[1] > self.most and self.basis.n_vectors > WHOLE // 2:
             y = self.shrink(y)
         new = self.space.orthonormal(B, self.store.all)
         self.store.add(new)
@@ -288,8 +292,8 @@ class Search:
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
         """Keep y, the latest vectors and the principal ones of the small space; return y in the new coordinates."""
         m = self.basis.n_vectors
-        principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - 9]
-        parts = [principal, np.eye(m)[:, m - 8 :]]
+        principal = np.linalg.eigh(self.T)[1][:, ::-1][:, : m // 2 - _STARTS - 1]
+        parts = [principal, np.eye(m)[:, m - _STARTS :]]
         A = np.linalg.qr(np.hstack(parts if y is None else [y[:, None], *parts]))[0]
         self.store.combine(A)
         self.T, self.G = A.T @ self.T @ A, A.T @ self.G @ A
@@ -347,6 +351,77 @@ def _reflected(S: np.ndarray, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     Su = S @ u
     half = Su[1:] - (u @ Su) / 2 * v
     return S[1:, 1:] - np.outer(half, v) - np.outer(v, half)
+
+
+class SearchVectors:
+    """The directions found so far and the vectors of the small space, side by side in memory that is used again.
+
+    Parameters
+    ----------
+    none : Vectors
+        No vectors, of the kind to store.
+    capacity : int
+        Number of vectors to reserve memory for; more is reserved when there are more.
+
+    Attributes
+    ----------
+    n_taken, n_vectors : int
+        Number of directions found, and of all vectors.
+    """
+
+    def __init__(self, none: Vectors, capacity: int) -> None:
+        self.kind = type(none)
+        self.n_taken = self.n_vectors = 0
+        self.columns = [np.empty((len(own), capacity), order="F") for own in none]
+
+    def _part(self, start: int, stop: int) -> Vectors:
+        return self.kind(*(own[:, start:stop] for own in self.columns))
+
+    @property
+    def all(self) -> Vectors:
+        """The directions found and the small space."""
+        return self._part(0, self.n_vectors)
+
+    @property
+    def taken(self) -> Vectors:
+        """The directions found."""
+        return self._part(0, self.n_taken)
+
+    @property
+    def basis(self) -> Vectors:
+        """The small space."""
+        return self._part(self.n_taken, self.n_vectors)
+
+    def add(self, new: Vectors) -> None:
+        """Add vectors to the small space."""
+        stop = self.n_vectors + new.n_vectors
+        if stop > self.columns[0].shape[1]:
+            kept = self.all
+            self.columns = [np.empty((len(own), 2 * stop), order="F") for own in kept]
+            for own, its in zip(self.columns, kept, strict=True):
+                own[:, : self.n_vectors] = its
+        for own, its in zip(self.columns, new, strict=True):
+            own[:, self.n_vectors : stop] = its
+        self.n_vectors = stop
+
+    def take(self, one: Vectors, u: np.ndarray, v: np.ndarray) -> None:
+        """Move a vector to the directions found: the small space is reflected by I - uv', and its first replaced.
+
+        ``v`` has no first entry.
+        """
+        start = self.n_taken
+        for own, its in zip(self.columns, one, strict=True):
+            along = own[:, start : self.n_vectors] @ u
+            rest = own[:, start + 1 : self.n_vectors].T
+            rest -= np.outer(v, along)
+            own[:, start] = its[:, 0]
+        self.n_taken += 1
+
+    def combine(self, A: np.ndarray) -> None:
+        """Replace the small space by combinations of its vectors, with coefficients A (m, k)."""
+        new = self.basis @ A
+        self.n_vectors = self.n_taken
+        self.add(new)
 
 
 class Pursuit(NamedTuple):
@@ -424,7 +499,7 @@ def pursue(
     r = np.array(Y, dtype=np.float64)
     left = float((r**2).sum()) + weight * space.square
     V = None
-    if isinstance(space, MatrixSpace) and space.size <= PROVED:
+    if isinstance(space, MatrixSpace) and space.size <= FACTORED:
         space, V = space.row_space()
     if not space.size or space.square <= 0:
         nothing = np.empty((len(r), 0))

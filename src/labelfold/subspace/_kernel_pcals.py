@@ -1,17 +1,14 @@
 """KernelPCALS: PCALS in the space of a kernel, exactly or with Nystroem features.
 
-The code is in these files:
-
-    fit                        _nested_subspace.py, class NestedSubspace
-    directions, one at a time  _pursuit.py; the search for one: _direction_search.py
-    rows in the kernel's space _kernel_source.py; directions as coefficients of them: _kernel_space.py
-    predict                    _nested_predictions.py
+`fit` and `predict` are those of `NestedSubspace` (`_pcals.py`). The rows are read as features (`KernelFeatures`), or
+directions are coefficients of the rows (`KernelCoefficients`, with the products of `KernelSpace`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -22,21 +19,21 @@ from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_ma
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
 from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, single_blas
-from labelfold.subspace._direction_search import PROVED
-from labelfold.subspace._nested import CANDIDATES, REPEATS, NestedSubspace
+from labelfold.subspace._direction_search import LostDigits
+from labelfold.subspace._pcals import NestedSubspace
 from labelfold.subspace._ratio_sums import is_definite
-from labelfold.subspace._source import LabelledSpace, Source
-from labelfold.subspace._symmetric_loops import row_ranges, upper_products
-from labelfold.subspace._vector_spaces import FITTED, NEARLY_FREE, KernelVectors, LostDigits, Space, Vectors
+from labelfold.subspace._source import (
+    FACTORED,
+    NEARLY_FREE,
+    LabelledSpace,
+    Source,
+    Space,
+    Vectors,
+)
+from labelfold.utils import FAST, compiled
 
-# Vectors of which less than this share is new are multiplied with K again, since differences have lost digits.
-_LITTLE = 1e-3
-# Vectors of which less than this share is new are dropped.
-_NOTHING_NEW = 1e-10
-# Most vectors for which a loop over half of K, which is symmetric, takes less time than BLAS.
-_FEW = 12
-# Most round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector of
-# the search, relative to its norm.
+# Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
+# of the search, relative to its norm.
 _LOST, _USELESS = 1e-9, 1e-6
 
 
@@ -152,9 +149,9 @@ class KernelPCALS(KernelForm, NestedSubspace):
         refit: bool = False,
         ridge: float = 0.0,
         task: Literal["auto", "classification", "regression"] = "auto",
-        candidates: int | Sequence[int] | np.ndarray = CANDIDATES,
+        candidates: int | Sequence[int] | np.ndarray = 32,
         cv: int = 5,
-        repeats: int = REPEATS,
+        repeats: int = 3,
         one_standard_error: bool = False,
         tol: float = 1e-8,
         max_iter: int = 200,
@@ -340,13 +337,21 @@ def has_large_rank(K: np.ndarray) -> bool:
 
     Then a factor has nearly as many columns as K, and maxima in its space cannot be proved.
     """
-    some = np.random.default_rng(0).permutation(len(K))[: PROVED + 1]
-    if len(some) <= PROVED:
+    some = np.random.default_rng(0).permutation(len(K))[: FACTORED + 1]
+    if len(some) <= FACTORED:
         return False
     A = K[np.ix_(some, some)]
     A.flat[:: len(A) + 1] -= round_off(K)
     with single_blas():  # too small for several threads to gain
         return is_definite(A)
+
+
+class KernelVectors(Vectors):
+    """Vectors whose inner product is given by S itself: coefficients of rows in the space of a kernel, with S = K."""
+
+    def dot(self, B: np.ndarray) -> np.ndarray:
+        """Return the inner products with other vectors."""
+        return self.SQ.T @ B
 
 
 class KernelSpace(Space):
@@ -388,7 +393,7 @@ class KernelSpace(Space):
         """Return K B and its labelled rows; the columns of B are centred if features are."""
         C = np.ascontiguousarray(B.T)
         parts = shares(self.size, float(C.size) * self.size)
-        if len(C) <= _FEW:
+        if len(C) <= 12:  # a loop over half of K, which is symmetric, takes less time than BLAS
             ranges = row_ranges(self.size, len(parts))
             found = run_jobs(lambda part, stop: upper_products(self.K, C, *part), ranges)
             KB = sum(found[1:], found[0]).T
@@ -435,8 +440,10 @@ class KernelSpace(Space):
                 norms = np.sqrt(np.maximum(np.einsum("ij,ij->j", found.Q, found.SQ), 0.0))
             found = found.less(known)
             G = found.dot(found.Q)
-            C = whitening((G + G.T) / 2, norms, _NOTHING_NEW)
-            is_little = bool((np.abs(C) * norms[:, None] > 1 / _LITTLE).any())
+            # Vectors of which less than a share of 1e-10 is new are dropped. With less than a thousandth they are
+            # multiplied with K again, since differences have lost digits.
+            C = whitening((G + G.T) / 2, norms, 1e-10)
+            is_little = bool((np.abs(C) * norms[:, None] > 1e3).any())
             found = found @ C
             if not is_little:
                 break
@@ -455,9 +462,80 @@ class KernelSpace(Space):
 
     def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return least-squares directions of responses r; ``through`` is Z'r."""
-        if self.n_labelled <= FITTED:
+        if self.n_labelled <= FACTORED:
             ZW = self.Z @ W
             factor = Gram(self.labelled_products() - ZW @ ZW.T, self.size).trusted(0.0)
             if factor is not None:
                 return self.back(factor.solve(r))
         return self.back(self.excess(r, np.full(r.shape[1], NEARLY_FREE / self.square)))
+
+
+def row_ranges(n: int, n_jobs: int) -> list[tuple[int, int]]:
+    """Return ranges of the rows of an upper triangle of order n with about as many entries each.
+
+    >>> row_ranges(100, 2)
+    [(0, 28), (28, 100)]
+    """
+    # The rows before i hold the share 1 - (1 - i/n)^2 of the entries. The loop takes four rows at a time.
+    ends = [4 * round(n * (1 - (1 - j / n_jobs) ** 0.5) / 4) for j in range(n_jobs)] + [n]
+    return [(a, b) for a, b in pairwise(ends) if a < b]
+
+
+@compiled(FAST)
+def upper_products(K: np.ndarray, X: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Return the part of X K, with X (k, n), of some rows of the upper triangle of K (n, n) and their mirror image.
+
+    The sum over all rows is X K. Four rows at a time stay in the cache for all vectors.
+    """
+    k, n = X.shape
+    Y = np.zeros((k, n))
+    for i in range(start, stop, 4):
+        end = min(i + 4, stop)
+        for v in range(k):
+            x, y = X[v], Y[v]
+            for a in range(i, end):
+                for b in range(i, end):
+                    y[a] += K[min(a, b), max(a, b)] * x[b]
+            if end == i + 4:
+                _four(
+                    K[i, end:],
+                    K[i + 1, end:],
+                    K[i + 2, end:],
+                    K[i + 3, end:],
+                    x[i:end],
+                    y[i:end],
+                    x[end:],
+                    y[end:],
+                )
+            else:
+                for a in range(i, end):
+                    for j in range(end, n):
+                        y[a] += K[a, j] * x[j]
+                        y[j] += K[a, j] * x[a]
+    return Y
+
+
+@compiled(FAST)
+def _four(
+    p: np.ndarray,
+    q: np.ndarray,
+    r: np.ndarray,
+    s: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    right: np.ndarray,
+    below: np.ndarray,
+) -> None:
+    """Add the products of four rows to y (4,), and those of their mirror image to ``below``."""
+    a, b, c, d = x[0], x[1], x[2], x[3]
+    sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+    for j in range(right.size):
+        sum_a += p[j] * right[j]
+        sum_b += q[j] * right[j]
+        sum_c += r[j] * right[j]
+        sum_d += s[j] * right[j]
+        below[j] += a * p[j] + b * q[j] + c * r[j] + d * s[j]
+    y[0] += sum_a
+    y[1] += sum_b
+    y[2] += sum_c
+    y[3] += sum_d

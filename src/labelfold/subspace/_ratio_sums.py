@@ -1,8 +1,8 @@
-r"""A sum of two Rayleigh quotients, with its local maxima.
+r"""A sum of two Rayleigh quotients: its local maxima, and its global maximum.
 
 .. math:: J(w) = \frac{\|R'Zw\|^2}{\|Zw\|^2} + \frac{w'Sw}{w'w}
 
-`_quotient_sum.py` finds the global maximum.
+`maximise` finds the global maximum, and proves it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from labelfold.subspace._source import FACTORED
+
 EPS = float(np.finfo(np.float64).eps)
-# Z is replaced by its triangular factor if it has more rows than this, and more than twice as many rows as columns.
-_TALL = 512
 # Norms of the gradient relative to J: below the first a point is nearly stationary, below the second stationary.
-_FLAT, REACHED = 1e-6, 1e-13
-# An eigenvector step that raises J by less than this share is compared with other steps.
-_CLEARLY = 1e-3
-# Inverse iterations towards an eigenvector, and the shares by which its eigenvalue may exceed a target.
-_INVERSE, _ABOVE = 4, (1e-6, 3e-5, 1e-3, 0.03, 1.0)
+FLAT, REACHED = 1e-6, 1e-13
 # Tolerance of the proof: the maximum exceeds the value found by at most this share of it.
 PROVED_TO = 2e-7
 # Largest number of splits of intervals: round-off can make a bound useless if nu is very large.
@@ -53,7 +49,7 @@ class RatioSum:
     """
 
     def __init__(self, S: np.ndarray, Z: np.ndarray, R: np.ndarray, G: np.ndarray | None = None) -> None:
-        if len(Z) > max(_TALL, 2 * Z.shape[1]):
+        if len(Z) > max(FACTORED, 2 * Z.shape[1]):
             Q, Z = np.linalg.qr(Z)
             R = Q.T @ R
         self.S, self.Z, self.R = S, Z, R
@@ -106,14 +102,14 @@ class RatioSum:
     def beyond(self, t: float, nu: float, target: float) -> np.ndarray:
         """Return nearly the eigenvector of h(t, nu), where h is above a target, in less time than `top`."""
         M = self.matrix(t, nu)
-        for share in _ABOVE:
+        for share in np.geomspace(1e-6, 1.0, 5):  # by which the eigenvalue may exceed the target
             A = -M
             A.flat[:: len(A) + 1] += (1 + share) * target - t
             L, failed = lapack.dpotrf(A.T, lower=1, overwrite_a=1, clean=0)
             if failed:
                 continue
             v = np.random.default_rng(0).standard_normal(len(M))
-            for _ in range(_INVERSE):
+            for _ in range(4):
                 v, _ = lapack.dpotrs(L, v / _length(v), lower=1)
             return v / _length(v)
         return self.top(t, nu)[1]
@@ -157,12 +153,12 @@ class RatioSum:
                 return w, value
             step = _tangent_step(w, gradient, N)
             # Near a maximum round-off may make a Newton step look like a small descent; a clear descent is rejected.
-            least = value * (1 - 64 * EPS) if size <= _FLAT * value else value
+            least = value * (1 - 64 * EPS) if size <= FLAT * value else value
             found, higher = step, -np.inf if step is None else self.value(step)
             if found is None or higher <= least:
                 found = first_eigenvector(M)[1]
                 higher = self.value(found)
-                if higher <= value * (1 + _CLEARLY):
+                if higher <= value * (1 + 1e-3):  # not clearly
                     others = [found, *_uphill(w, gradient, N)]
                     higher, found = max(((self.value(v), v) for v in others), key=lambda pair: pair[0])
             if higher <= value * (1 + 64 * EPS):

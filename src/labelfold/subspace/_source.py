@@ -1,29 +1,36 @@
-"""The sums and rows that the pursuit needs, read once for a fit and for the folds of a cross-validation."""
+"""The rows as the pursuit reads them: read once for a fit and for the folds of a cross-validation.
+
+A `Space` holds products of directions with the rows, so that the pursuit is written once. S = X'X are the products of
+all rows, and Z are the labelled rows. In a `MatrixSpace` S is a d x d matrix, computed in one pass. In a `RowsSpace`
+every product with S is a pass. A `KernelSpace` (`_kernel_pcals.py`) has vectors of n coefficients, and the kernel
+matrix for S. `Source` reads the rows, and chooses between the first two.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import linalg
 
-from labelfold.base import labelled_rows
+from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import check_norm
-from labelfold.rows import Block, Centered, Rows
-from labelfold.subspace._vector_spaces import MatrixSpace, RowsSpace
+from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
+from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
-# Most columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to read again.
-_MODERATE = 2048
-
-# Most bytes of a sparse row for which the same holds, about 128 entries: the cost of the pass grows with their
-# square.
-_SPARSE_BYTES = 1536
-
-# Sparse rows are squared before they are centred. The matrix is not used if that costs more than two digits.
-_LOST = 100.0
-
-# Number of labelled rows that cross-validation reads into memory in any case.
-_FEWEST = 64
+# Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
+# read again. And the largest size of a sparse row for which the same holds, about 128 entries: the cost of the pass
+# grows with their square.
+_MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
+# Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
+_FACTORISED = 1500
+# Largest order of a matrix that is factorised again for every direction: larger ones would take most of the time.
+FACTORED = 512
+# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
+NEARLY_FREE = 1e10
 
 
 class LabelledSpace(NamedTuple):
@@ -96,12 +103,15 @@ class Source:
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y, self.dimension = labels, Y, min(n, d)
         some = rows.take(labels.index[:64])
-        self.is_matrix = 8 * d * d <= max_gram_bytes and (d <= _MODERATE or is_slow or not rows.in_memory)
+        self.is_matrix = 8 * d * d <= max_gram_bytes and (
+            d <= _MATRIX_COLUMNS or is_slow or not rows.in_memory
+        )
         is_sparse = some.whole().is_sparse
         if is_sparse:  # the matrix is at most as large as X
             self.is_matrix &= rows.row_bytes() <= _SPARSE_BYTES and n * rows.row_bytes() >= 8 * d * d
-        most = max(_FEWEST, int(max_gram_bytes / rows.row_bytes()))
-        self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:most])
+        # Cross-validation reads 64 labelled rows into memory in any case.
+        n_drawn = max(64, int(max_gram_bytes / rows.row_bytes()))
+        self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:n_drawn])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
         self._rows, self._all = rows, None
         # An estimate of the mean, so that sums of squares about it do not cancel.
@@ -109,11 +119,12 @@ class Source:
         if center:
             near = some.mean().astype(rows.dtype).astype(np.float64)
         if self.is_matrix:
+            # Sparse rows are squared before they are centred, which loses digits.
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)
             largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_sparse else 0.0
             lost = n * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
-            if lost > _LOST:
+            if lost > 100:  # more than two digits
                 self.is_matrix, self._all, lost = False, None, 0.0
         if not self.is_matrix:
             total, self.square = rows.sum(_column_sums, shared=(near,))
@@ -200,3 +211,302 @@ def _triangle(X: Block, H: Any) -> Any:
 def _column_sums(X: Block, near: Any) -> tuple:
     X = X.double().shift(near)
     return X.colsum(), X.xp.sum(X.sq())
+
+
+class Space(ABC):
+    """The interface that the pursuit uses; blocks of vectors are columns.
+
+    Attributes
+    ----------
+    size : int
+        Length of a vector.
+    square : float
+        The trace of S: the squared norm of all rows.
+    noise : float
+        Norm of S v for a unit vector v orthogonal to all rows, relative to S: round-off.
+    block : int
+        Number of vectors by which a search is extended until a direction has settled.
+    """
+
+    size: int
+    square: float
+    noise: float
+    block = 4
+
+    @abstractmethod
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B, and Z B (l, k)."""
+
+    @abstractmethod
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+
+    @abstractmethod
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+
+    @abstractmethod
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z' (l, l)."""
+
+    @property
+    @abstractmethod
+    def n_labelled(self) -> int:
+        """The number l of labelled rows."""
+
+    def none(self) -> Vectors:
+        """Return an empty set of vectors."""
+        empty = np.empty((self.size, 0))
+        return Vectors(empty, empty, np.empty((self.n_labelled, 0)))
+
+    def norm(self, b: np.ndarray) -> float:
+        """Return the norm of a vector, or an estimate."""
+        return float(np.linalg.norm(b))
+
+    def orthonormal(self, B: np.ndarray, known: Vectors) -> Vectors:
+        """Return an orthonormal basis of the part of B orthogonal to known vectors, by one product with S."""
+        B = orthonormal(B, known.Q)[:, : max(0, self.size - known.n_vectors)]
+        return Vectors(B, *self.times(B))
+
+    def check(self, w: np.ndarray, z: np.ndarray) -> None:  # noqa: B027
+        """Raise `LostDigits` if the scores z = Zw of a direction have too few digits."""
+
+    def random(self, k: int, rng: np.random.Generator) -> np.ndarray:
+        """Return k random vectors."""
+        return rng.standard_normal((self.size, k))
+
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the first k principal directions, if they are known."""
+        return None
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return least-squares directions of responses r, nearly orthogonal to W; ``through`` is Z'r."""
+        return self.soften(through, np.full(through.shape[1], NEARLY_FREE / self.square))
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, Any]:
+        values, U = self.labelled_spectrum()
+        return np.maximum(values, 0.0), U
+
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        return np.linalg.eigh(self.labelled_products())
+
+    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B, with one ratio for each vector; in the limit B orthogonal to Z.
+
+        This preconditions residuals if the fit to the labels dominates J.
+        """
+        return B - self.back(self.excess(self.on_labelled(B), ratio))
+
+    def excess(self, seen: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+        """Return (I / ratio + Z Z')^(-1) times ``seen`` (l, k)."""
+        with np.errstate(divide="ignore"):
+            ridge = 1 / ratio
+        if self.n_labelled <= _FACTORISED:
+            values, U = self._spectrum
+            return U @ ((U.T @ seen) / (ridge + values[:, None]))
+        if np.isinf(ridge).all():
+            return np.zeros_like(seen)
+
+        def products(P: np.ndarray) -> np.ndarray:
+            return self.on_labelled(self.back(P))
+
+        return preconditioned_cg(products, seen, float(ridge.min()), tol=1e-6, max_iter=60).X
+
+
+class MatrixSpace(Space):
+    """Few enough columns for S (d, d) itself; Z (l, d) in memory.
+
+    Parameters
+    ----------
+    S : ndarray of shape (d, d)
+        The sum of squares of all rows.
+    Z : ndarray of shape (l, d)
+        The labelled rows, or a triangular factor of them.
+    noise : float
+        See `Space`.
+    is_diagonal : bool
+        Whether S is diagonal, with ascending values.
+    beside : callable, optional
+        Keeps a matrix where products with it cost least.
+    """
+
+    def __init__(
+        self,
+        S: np.ndarray,
+        Z: np.ndarray,
+        noise: float,
+        is_diagonal: bool = False,
+        beside: Callable[[np.ndarray], Any] | None = None,
+    ) -> None:
+        self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
+        self.size, self.square = len(S), float(np.trace(S))
+        keep = beside if beside is not None and self.size > FACTORED else np.asarray
+        self._S: Any = keep(S)
+        self._Z: Any = keep(Z)
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B."""
+        return self._S @ B, self._Z @ B
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self._Z @ B
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self._Z.T @ a
+
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        return outer_spectrum(self._Z)
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        return self.Z @ self.Z.T
+
+    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
+        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
+        values, V = np.linalg.eigh(self.S)
+        keep = values > self.noise * max(values[-1], 0.0)
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
+
+    def principal(self, k: int) -> np.ndarray | None:
+        """Return the last k coordinates, if S is diagonal."""
+        return np.eye(self.size)[:, -k:] if self.is_diagonal else None
+
+    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to W."""
+        if min(self.Z.shape) > FACTORED:
+            return super().fits(r, through, W)
+        ZW = self.Z @ W
+        Z = self.Z - ZW @ W.T
+        is_wide = Z.shape[0] < Z.shape[1]
+        if is_wide:
+            A = Z @ Z.T
+        else:
+            # The difference of known matrices, unless it would lose more than one digit.
+            total = np.trace(self.G)
+            loses_digits = total - np.square(ZW).sum() < 0.1 * total
+            A = Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """Z'Z."""
+        return self.Z.T @ self.Z
+
+    @property
+    def n_labelled(self) -> int:
+        """The number l of labelled rows."""
+        return len(self.Z)
+
+
+class RowsSpace(Space):
+    """Every product with S is a pass over X; nothing has size d x d.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows, centred if necessary.
+    labelled : Rows
+        The labelled rows, centred in the same way: in memory; or all rows, with a mask.
+    square : float
+        The squared norm of all rows.
+    noise : float
+        See `Space`.
+    mask : ndarray of bool, optional
+        Mask of the labelled rows in ``labelled``, if these are not all of them.
+    """
+
+    def __init__(
+        self, rows: Rows, labelled: Rows, square: float, noise: float, mask: np.ndarray | None = None
+    ) -> None:
+        self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
+        self.size = rows.shape[1]
+
+    def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return S B and Z B, in one pass."""
+        if self.mask is None:
+            return self.rows.sum(_normal, shared=(B,)), self.on_labelled(B)
+        H, SB = self.rows.sweep(_normal_and_scores, shared=(B,))
+        return SB, self._picked(self.rows, H)
+
+    def on_labelled(self, B: np.ndarray) -> np.ndarray:
+        """Return Z B."""
+        return self._picked(self.labelled, self.labelled @ B)
+
+    def _picked(self, rows: Rows, H: Any) -> np.ndarray:
+        H = rows.get(H) if self.mask is None else rows.pick(H, np.flatnonzero(self.mask))
+        return np.asarray(H, dtype=np.float64)
+
+    def back(self, a: np.ndarray) -> np.ndarray:
+        """Return Z'a."""
+        return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
+
+    def labelled_products(self) -> np.ndarray:
+        """Return Z Z'."""
+        rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
+        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
+
+    @property
+    def n_labelled(self) -> int:
+        """The number l of labelled rows."""
+        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
+
+
+def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
+    """Return (I - WW') S (I - WW') of a symmetric S."""
+    half = (SW - W @ (W.T @ SW) / 2) @ W.T
+    return S - half - half.T
+
+
+class Vectors(NamedTuple):
+    """m vectors as columns.
+
+    Attributes
+    ----------
+    Q : ndarray of shape (size, m)
+        The vectors.
+    SQ : ndarray of shape (size, m)
+        S Q.
+    ZQ : ndarray of shape (l, m)
+        Z Q, the scores of the labelled rows.
+    """
+
+    Q: np.ndarray
+    SQ: np.ndarray
+    ZQ: np.ndarray
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of vectors."""
+        return self.Q.shape[1]
+
+    def dot(self, B: np.ndarray) -> np.ndarray:
+        """Return the inner products with other vectors."""
+        return self.Q.T @ B
+
+    def __matmul__(self, A: np.ndarray) -> Self:
+        """Return the combinations of them with coefficients A (m, k)."""
+        return type(self)(self.Q @ A, self.SQ @ A, self.ZQ @ A)
+
+    def less(self, other: Vectors) -> Self:
+        """Return the part of these vectors that is orthogonal to others."""
+        A = other.dot(self.Q)
+        return type(self)(*(own - its @ A for own, its in zip(self, other, strict=True)))
+
+
+def _normal(X: Block, B: Any) -> Any:
+    return X.normal(B)
+
+
+def _normal_and_scores(X: Block, B: Any) -> tuple[Any, Any]:
+    H = X @ B
+    return H, X.t(H)

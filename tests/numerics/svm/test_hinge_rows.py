@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear, minimize, nnls
 
-from labelfold.factorization._row_solvers import (
-    _hals_by_columns,
-    hals,
-    hinge_row_objectives,
-    hinge_rows,
-    nonnegative_least_squares,
-)
+from labelfold.factorization._components import hals, hals_by_columns, nonnegative_least_squares
+from labelfold.factorization._drsvm import hinge_row_objectives, hinge_rows
 
 SHAPES = [(1, 1), (1, 5), (3, 4), (8, 3), (5, 12)]  # machines, components
 
@@ -75,7 +70,7 @@ def test_rows_are_solved_exactly(r, k, loss, nonnegative):
     assert (0.5 * least * ((H - G) ** 2).sum(axis=1) <= (theirs - ours) + 1e-9 * np.abs(theirs).max()).all()
     if nonnegative:
         assert H.min() >= 0
-    again = hinge_rows(**problem, **options, nonnegative=nonnegative, dual=dual).H
+    again = hinge_rows(**problem, **options, nonnegative=nonnegative, dual=dual)[0]
     np.testing.assert_allclose(again, H, atol=1e-9 * np.abs(H).max())
 
 
@@ -86,7 +81,7 @@ def test_several_copies_of_one_machine_are_one_heavier_machine(loss):
     thrice |= {"T": np.repeat(problem["T"], 3, axis=1), "C": np.repeat(problem["C"], 3, axis=1)}
     heavier = problem | {"C": 3 * problem["C"]}
     np.testing.assert_allclose(
-        hinge_rows(**thrice, loss=loss).H, hinge_rows(**heavier, loss=loss).H, atol=1e-10
+        hinge_rows(**thrice, loss=loss)[0], hinge_rows(**heavier, loss=loss)[0], atol=1e-10
     )
 
 
@@ -95,10 +90,10 @@ def test_without_machines_or_weight_only_the_quadratic_counts(loss):
     problem, _ = rows_problem(2, 4, seed=4)
     q = np.linalg.solve(problem["Q"], problem["P"].T).T
     for nothing in ({"W": np.zeros((2, 4))}, {"C": np.zeros((6, 2))}):
-        np.testing.assert_allclose(hinge_rows(**(problem | nothing), loss=loss).H, q, atol=1e-12)
+        np.testing.assert_allclose(hinge_rows(**(problem | nothing), loss=loss)[0], q, atol=1e-12)
     one = {name: problem[name] for name in ("P", "Q")}
     one |= {"W": np.zeros((1, 4)), "T": problem["T"][:, :1], "C": problem["C"][:, :1]}
-    np.testing.assert_allclose(hinge_rows(**one, loss=loss).H, q, atol=1e-12)
+    np.testing.assert_allclose(hinge_rows(**one, loss=loss)[0], q, atol=1e-12)
 
 
 def test_nonnegative_rows_where_single_coordinates_gain_next_to_nothing(rng):
@@ -124,7 +119,7 @@ def test_the_compiled_rounds_equal_their_slow_twin_and_lead_to_the_minimum(dtype
     Q, P = (A.T @ A).astype(dtype), (rng.standard_normal((40, 30)) @ A).astype(dtype)
     H = rng.random((40, 6)).astype(dtype)
     before = H.copy()
-    fast, slow = hals(H, P, Q, 3), _hals_by_columns(H, P, Q, 3)
+    fast, slow = hals(H, P, Q, 3), hals_by_columns(H, P, Q, 3)
     assert fast.dtype == dtype
     np.testing.assert_array_equal(H, before)
     np.testing.assert_allclose(fast, slow, atol=100 * np.finfo(dtype).eps * np.abs(slow).max())

@@ -62,6 +62,8 @@ class DeviceBlock(Block):
         Also subtracted: the round-off of the centre in the dtype of the rows.
     """
 
+    kind = "device"
+
     def __init__(
         self,
         stored: Any,

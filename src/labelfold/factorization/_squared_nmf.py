@@ -1,0 +1,115 @@
+"""The base of SSNMF and CNMF: multiplicative updates of least squares, and the embedding of new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from labelfold.factorization._components import (
+    NonnegativeParts,
+    Start,
+    check_matrix,
+    factor_start,
+    nonnegative_least_squares,
+)
+from labelfold.labels import Labels
+from labelfold.numerics import refuse_negative
+from labelfold.rows import Block, Rows
+
+# Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
+ROUNDS = 4
+
+
+class SquaredNMF(NonnegativeParts):
+    """A non-negative factorisation X = H V' by least squares that uses labels."""
+
+    def _place(self, rows: Rows) -> Any:
+        V = self.components_.T
+        Q = V.T @ V
+        # With this ridge the embedding is unique if V'V is singular.
+        Q += 1e-12 * Q.diagonal().max() * np.eye(len(Q))
+        # As an argument of `partial` Q stays in float64 when it is passed to blocks.
+        H, n_negative = rows.sweep(_placed, shared=(V, partial(nonnegative_least_squares, Q=Q)))
+        refuse_negative(rows, n_negative, estimator=type(self).__name__)
+        return H
+
+    def _begin(self, rows: Rows) -> tuple[float, Start]:
+        """Return the squared norm of X, after checks, and the initial factors."""
+        square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
+        start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
+        return square, start
+
+
+def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = ROUNDS) -> Any:
+    """Return a factor after updates F * numerator / denominator(F), the positive and negative part of a gradient.
+
+    >>> multiplied(np.array([4.0]), np.array([6.0]), lambda F: 2 * F, rounds=1)
+    array([3.])
+    """
+    xp = array_namespace(F)
+    # Smaller denominators belong to factors that are 0 up to round-off.
+    floor = 1e-290 if F.dtype == xp.float64 else 1e-33
+    for _ in range(rounds):
+        D = denominator(F)
+        # The product comes first, because a quotient of two tiny numbers might overflow.
+        F = F * numerator / xp.clip(D, min=floor)
+    return F
+
+
+def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: Any = None) -> Any:
+    """Return places H (m, k) after updates H * numerator / (H Q + weights H A A'), with weights (m, 1) and A (k, c).
+
+    >>> multiplied_places(np.array([[4.0]]), np.array([[6.0]]), np.array([[2.0]]))
+    array([[3.]])
+    """
+    if A is None:
+        return multiplied(H, numerator, lambda H: H @ Q)
+    # A A' is of rank c: two thin products are cheaper where there are few classes.
+    left, right = (A, A.T) if 2 * A.shape[1] < H.shape[1] else (A @ A.T, None)
+
+    def denominator(H: Any) -> Any:
+        predicted = H @ left if right is None else H @ left @ right
+        return H @ Q + weights * predicted
+
+    return multiplied(H, numerator, denominator)
+
+
+def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return V (d, k) after its updates given H, rounded to ``dtype``."""
+    V = multiplied(V, XtH, lambda V: V @ HtH)
+    return V.astype(dtype).astype(np.float64)
+
+
+def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> float:
+    """Return ||X - H V'||^2 from sums over the rows."""
+    return float(square - 2 * (V * XtH).sum() + ((V.T @ V) * HtH).sum())
+
+
+def membership(rows: Rows, labels: Labels) -> Any:
+    """Return labels for passes: class codes (n,) with -1 for unlabelled, or 0/1 columns (n, c) with NaN."""
+    rest = np.nan if labels.task == "multilabel" else -1
+    return rows.spread(labels.index, labels.values.astype(rows.dtype), rest)
+
+
+def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
+    """Return Y (m, c), zero for unlabelled rows, and a mask of labelled rows (m, 1), from `membership`.
+
+    >>> indicator(np.array([1.0, -1.0]), np.arange(2.0))
+    (array([[0., 1.],
+           [0., 0.]]), array([[1.],
+           [0.]]))
+    """
+    xp = array_namespace(T)
+    if T.ndim == 1:
+        return xp.astype(T[:, None] == codes[None, :], T.dtype), xp.astype(T >= 0, T.dtype)[:, None]
+    unknown = xp.isnan(T)
+    return xp.where(unknown, xp.zeros_like(T), T), xp.astype(~unknown[:, :1], T.dtype)
+
+
+def _placed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
+    P, n_negative = X.counted_product(V)
+    return solve(P), n_negative
