@@ -366,8 +366,7 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
     signs = np.ones(problem.X.shape[0])
     signs[problem.index] = T
     C = problem.costs(0.0)
-    found = _svm(problem, signs, C, None)
-    margins = _margins(problem, found)
+    found, margins = _svm(problem, signs, C, None)
     u = len(problem.unlabelled)
     first = np.argsort(-margins[problem.unlabelled], kind="stable")
     signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
@@ -387,8 +386,7 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
         old, signs = machine, machine.signs
         # At the minimum alpha is 2 C slack, which gives a warm start for the current labels.
         alpha = 2 * C * np.maximum(0.0, 1 - signs * old.margins)
-        found = _svm(problem, signs, C, alpha)
-        margins = _margins(problem, found)
+        found, margins = _svm(problem, signs, C, alpha)
         value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
         stay = objective(old.w, old.intercept, old.margins, signs, C, problem.intercept_scaling)
         if value <= stay:
@@ -424,10 +422,13 @@ def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.nda
     return np.concatenate([positive[:m], negative[:m]])
 
 
-def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarray | None) -> LinearSVM:
+def _svm(
+    problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarray | None
+) -> tuple[LinearSVM, np.ndarray]:
+    """Return the SVM for these signs, and the margins of all rows, (n,)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the last training warns
-        return linear_svm(
+        found = linear_svm(
             problem.X,
             signs,
             C,
@@ -437,10 +438,16 @@ def _svm(problem: TSVMProblem, signs: np.ndarray, C: np.ndarray, alpha: np.ndarr
             tol=problem.tol,
             random_state=problem.random_state,
         )
-
-
-def _margins(problem: TSVMProblem, found: LinearSVM) -> np.ndarray:
-    return linear_values(as_rows(problem.X), found.w[:, None], problem.mean)[:, 0] + found.intercept
+    margins = linear_values(as_rows(problem.X), found.w[:, None], problem.mean)[:, 0] + found.intercept
+    if not problem.fit_intercept:
+        return found, margins
+    # Where rows are far from 0, round-off in w shifts all margins. The intercept takes the shift back: a step of Newton's
+    # method for the intercept alone.
+    slack = np.maximum(0.0, 1 - signs * margins)
+    free = 1 / problem.intercept_scaling**2
+    slope = found.intercept * free - 2 * (C * signs * slack).sum()
+    step = slope / (free + 2 * C[slack > 0].sum())
+    return found._replace(intercept=found.intercept - step), margins - step
 
 
 def stage_weights(last: float, n_stages: int) -> np.ndarray:
