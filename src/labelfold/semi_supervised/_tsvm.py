@@ -443,8 +443,8 @@ def _svm(
     lost = np.finfo(np.float32).eps * (np.abs(problem.mean) @ np.abs(found.w))
     if not problem.fit_intercept or lost <= problem.tol:
         return found, margins
-    # The round-off in w, times the distance of the rows from 0, shifts all margins. The intercept takes the shift back:
-    # a step of Newton's method for the intercept alone.
+    # The round-off in w, times the distance of the rows from 0, shifts all margins. The intercept takes the shift
+    # back: a step of Newton's method for the intercept alone.
     slack = np.maximum(0.0, 1 - signs * margins)
     free = 1 / problem.intercept_scaling**2
     slope = found.intercept * free - 2 * (C * signs * slack).sum()
