@@ -446,14 +446,14 @@ def test_stopping_short_and_interrupts(monkeypatch, ctrl_c):
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
         drsvm(3, max_iter=2).fit(X, y)
     done = drsvm(3, max_iter=3, tol=0).fit(X, y)
-    place, calls = drsvm_solver._place_unlabelled, itertools.count(1)
+    place, calls = drsvm_solver._update_unlabelled, itertools.count(1)
 
     def interrupted(*args):
         if next(calls) == 4:
             ctrl_c()
         return place(*args)
 
-    monkeypatch.setattr(drsvm_solver, "_place_unlabelled", interrupted)
+    monkeypatch.setattr(drsvm_solver, "_update_unlabelled", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted; what its first 3 iterations reached is kept"):
         kept = drsvm(3, tol=0, on_interrupt="keep").fit(X, y)
     np.testing.assert_array_equal(kept.objective_, done.objective_)

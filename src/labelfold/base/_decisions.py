@@ -82,7 +82,7 @@ class Decisions(TaskScore):
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the scores of rows, by default from their embedding."""
-        return self._scores_of(rows.get(self._place(rows)))  # type: ignore[attr-defined]
+        return self._scores_of(rows.get(self._embed(rows)))  # type: ignore[attr-defined]
 
     @available_if(classifies)
     def decision_function(self, X: Any) -> np.ndarray:

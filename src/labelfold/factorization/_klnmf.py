@@ -56,12 +56,12 @@ class DivergenceNMF(NonnegativeParts):
 
     _parameter_constraints = {**NonnegativeParts._parameter_constraints, **constraints("corrected")}
 
-    def _place(self, rows: Rows) -> Any:
+    def _embed(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
         # The divergence of a row is within a share of 1e-5 of its sum of the minimum, or 3,000 updates are made.
         shared = V, V.sum(axis=0), root, 1e-5, 3000
-        H, n_negative = rows.sweep(_place, shared=shared)
+        H, n_negative = rows.sweep(_embed, shared=shared)
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
@@ -563,7 +563,7 @@ def gram_root(components: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _place(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
+def _embed(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
     n_negative = count_negative(X)
     if n_negative:  # the rows will be refused, and might take long to place
         tol, max_sweeps = np.inf, 1

@@ -366,8 +366,8 @@ class NMFAlpha(DivergenceNMF):
         used = np.arange(len(labels.index)) if self.joint else np.flatnonzero(np.diff(S.indptr))
         return Guide(S[used], labels.index[used], as_rows(kept), self.supervision_), learned
 
-    def _place(self, rows: Rows) -> Any:
-        return super()._place(self._seen(rows))
+    def _embed(self, rows: Rows) -> Any:
+        return super()._embed(self._seen(rows))
 
     def _check_parts(self, what: str) -> None:
         if self.feature_map_ is not None:

@@ -132,7 +132,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         self.column_offsets_ = mean + found.c
         self._keep_task(labels.task, labels.classes)
         self._keep_machine(machine, labels.index)
-        Z = rows.result(self._place(rows), at=(labels.index, found.Z))
+        Z = rows.result(self._embed(rows), at=(labels.index, found.Z))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
         self.transduction_ = self._transduce(rows, Z, labels)
         return self
@@ -170,7 +170,7 @@ class OffsetFactorisation(Decisions, Factorisation):
             In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        return self._place(self._rows(X, reset=False), slice(None, -1))
+        return self._embed(self._rows(X, reset=False), slice(None, -1))
 
     def row_offsets(self, X: Any) -> np.ndarray:
         """Return the offset of each row, which is not part of `transform`.
@@ -186,7 +186,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
-        return self.offset_unit_ * np.asarray(rows.get(self._place(rows, slice(-1, None))))[:, 0]
+        return self.offset_unit_ * np.asarray(rows.get(self._embed(rows, slice(-1, None))))[:, 0]
 
     def inverse_transform(self, U: Any, row_offsets: Any = None) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, U V plus the offsets.
@@ -214,7 +214,7 @@ class OffsetFactorisation(Decisions, Factorisation):
             X += np.asarray(row_offsets).reshape(len(U), 1)
         return X.astype(U.dtype, copy=False)
 
-    def _place(self, rows: Rows, columns: slice = slice(None)) -> Any:
+    def _embed(self, rows: Rows, columns: slice = slice(None)) -> Any:
         """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it, in one pass."""
         ridge = self.row_penalty_ / self.reconstruction_share_
         G = fold(self.components_, ridge, self.offset_unit_).G[:, columns]

@@ -18,23 +18,23 @@ _FLAT = 1e-12
 
 
 @_compile
-def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
+def minimise(K, diagonal, linear, low, high, S, enough, rounds, stiff=False):
     """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place.
 
-    Coordinate descent finds the variables at a bound, and every few rounds the others are solved for jointly. A row
-    is done when a round gains at most its ``least``. With ``stiff`` (K nearly singular) a round gains little even far
-    from the minimum, so a joint solve must gain at most ``least`` too.
+    Coordinate descent finds the variables at a bound, and between every eight rounds the others are solved for
+    jointly. A row is done when a round gains at most its ``enough``. With ``stiff`` (K nearly singular) a round gains
+    little even far from the minimum, so a joint solve must gain at most ``enough`` too.
     """
     for i in range(len(S)):
-        _minimise_row(K, diagonal[i], linear[i], low[i], high[i], S[i], least[i], max_rounds, stiff)
+        _minimise_row(K, diagonal[i], linear[i], low[i], high[i], S[i], enough[i], rounds, stiff)
 
 
 @_compile
-def _minimise_row(K, d, linear, low, high, s, least, max_rounds, stiff):
+def _minimise_row(K, d, linear, low, high, s, enough, rounds, stiff):
     size = s.size
     gradient = np.empty(size)
     _gradient(K, d, linear, s, gradient)
-    for turn in range(max_rounds):
+    for turn in range(rounds):
         gain = 0.0
         for j in range(size):
             curvature = K[j, j] + d[j]
@@ -48,33 +48,12 @@ def _minimise_row(K, d, linear, low, high, s, least, max_rounds, stiff):
                     gradient[h] += step * K[j, h]
                 gradient[j] += step * d[j]
                 gain += curvature * step * step
-        if gain <= least and not stiff:
+        if gain <= enough and not stiff:
             break
-        if gain <= least or turn % 8 == 7:
+        if gain <= enough or (turn % 8 == 7 and turn + 1 < rounds):
             more = _solve_free(K, d, linear, low, high, s, gradient)
-            if max(gain, more) <= least:
+            if max(gain, more) <= enough:
                 break
-
-
-@compiled(FAST)
-def clipped_steps(H, P, Q, rounds):
-    """Minimise 1/2 h'Qh - p'h over h >= 0 by coordinate steps, in place, for each row of H."""
-    n, k = H.shape
-    gradient = np.empty(k, dtype=H.dtype)
-    for i in range(n):
-        h = H[i]
-        gradient[:] = -P[i]
-        for j in range(k):
-            for m in range(k):
-                gradient[m] += h[j] * Q[j, m]
-        for _ in range(rounds):
-            for j in range(k):
-                new = max(h[j] - gradient[j] / Q[j, j], H.dtype.type(0))
-                step = new - h[j]
-                if step != 0:
-                    h[j] = new
-                    for m in range(k):
-                        gradient[m] += step * Q[j, m]
 
 
 @_compile
