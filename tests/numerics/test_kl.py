@@ -72,7 +72,7 @@ def rash(monkeypatch):
     """Look so far ahead that many a pass ends higher."""
     monkeypatch.setattr(factors, "_FURTHEST", 50.0)
     monkeypatch.setattr(factors, "_GROWTH", 3.0)
-    monkeypatch.setattr(factors, "_BRAKE", 0.95)
+    monkeypatch.setattr(factors, "_MAX_FALL", 0.95)
 
 
 @pytest.mark.parametrize("guided", [False, True])
@@ -146,7 +146,7 @@ def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
     least_V, least_H = share * V.mean(), share * found.state.H.max(axis=1, keepdims=True)
     assert (found.state.H - 0.999 * least_H >= 0).all()
     # One of V may be on its way down by as much as the brake allows.
-    assert (found.state.V[X.any(axis=0)] >= 0.999 * (1 - factors._BRAKE) * least_V).all()
+    assert (found.state.V[X.any(axis=0)] >= 0.999 * (1 - factors._MAX_FALL) * least_V).all()
     # The floor was reached: without it these would be nearer to zero.
     assert (found.state.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
     assert (found.state.V[X.any(axis=0)] < 1.001 * least_V).any()

@@ -487,7 +487,9 @@ def hals(H: np.ndarray, P: Any, Q: Any, rounds: int = 8) -> np.ndarray:
     """
     found = np.array(H, dtype=np.float64, order="C")
     zeros, upper = np.zeros_like(found), np.full(found.shape, np.inf)
-    minimise_rows(np.asarray(Q, np.float64), zeros, -np.asarray(P, np.float64), zeros, upper, found, rounds=rounds)
+    minimise_rows(
+        np.asarray(Q, np.float64), zeros, -np.asarray(P, np.float64), zeros, upper, found, rounds=rounds
+    )
     return found.astype(H.dtype, copy=False)
 
 

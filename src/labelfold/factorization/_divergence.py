@@ -1,4 +1,4 @@
-r"""Sums of the I-divergence over rows, for each kind of block, and rows of H of least divergence.
+r"""Sums of the I-divergence over rows, for each kind of block, and rows of H of minimum divergence.
 
 .. math:: D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
@@ -44,7 +44,7 @@ def kl_sums(X: Block, H: Any, V: Any, v: Any) -> Term:
 
 
 def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-    """Return H (m, k), the rows of least divergence for a fixed V (d, k) with column sums v.
+    """Return H (m, k), the rows of minimum divergence for a fixed V (d, k) with column sums v.
 
     Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. Rows are solved by compiled
     loops, in double precision. Rows of a device are copied to the host and back, some blocks at a time.
@@ -54,7 +54,7 @@ def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
 
 def kernels(X: Block) -> type[HostKernels]:
     """Return the functions for the kind of a block."""
-    return _KERNELS[X.kind]
+    return {"dense": HostKernels, "sparse": SparseKernels, "device": DeviceKernels}[X.kind]
 
 
 class HostKernels:
@@ -68,28 +68,29 @@ class HostKernels:
     @staticmethod
     def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        return DenseRatioSums(X, H, V)
+        R, loss = dense_ratios(X.raw, H, V, with_loss=True)
+        return RatioSums(R.T @ H, loss)
 
     @staticmethod
     def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of least divergence."""
+        """Return the rows of minimum divergence."""
         from labelfold.factorization import _divergence_loops as loops
 
         return loops.solve_rows(X.raw, V, v, tol, max_sweeps).astype(X.dtype, copy=False)
 
     @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, brake: float) -> Any:
-        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``brake``."""
+    def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
+        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``max_fall``."""
         from labelfold.factorization import _divergence_loops as loops
 
-        return loops.looked_ahead(H, last, H.dtype.type(beta), H.dtype.type(brake)) if beta else H
+        return loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
 
     @staticmethod
     def scaled(H: Any, factors: Any, divisor: Any) -> Any:
-        """Return H * factors / divisor, with positive entries above the least share; may write to ``factors``."""
+        """Return H * factors / divisor, with positive entries above the minimum share; may write to ``factors``."""
         from labelfold.factorization import _divergence_loops as loops
 
-        share = H.dtype.type(least_share(H.dtype))
+        share = H.dtype.type(minimum_share(H.dtype))
         return loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
 
     @staticmethod
@@ -112,7 +113,7 @@ class SparseKernels(HostKernels):
     def sums(X: Any, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
         if X.transpose is None:
-            return SparseRatioSums(X, H, V, v)
+            return ScatteredRatioSums(X, H, V, v)
         columns, first_row = X.transpose
         return GatheredRatioSums(columns, first_row, H, V, v)
 
@@ -131,11 +132,15 @@ class DeviceKernels(HostKernels):
     @staticmethod
     def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        return DeviceRatioSums(X, H, V)
+        loops = _gpu_loops(X, H, V)
+        if loops is not None:
+            return RatioSums(*loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype)))
+        R, P = array_ratios(X.xp, X.raw, H, V)
+        return RatioSums(R.T @ H, block_divergence(X.xp, X.raw, P, R))
 
     @staticmethod
     def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of least divergence, computed on the host some blocks at a time."""
+        """Return the rows of minimum divergence, computed on the host some blocks at a time."""
         (m, d), raw, V = X.shape, X.raw, to_host(V)
         H = np.empty((m, V.shape[1]), dtype=V.dtype)
         shared, step = (V, to_host(v), tol, max_sweeps), n_threads() * dense_block_rows(8 * d)
@@ -145,30 +150,23 @@ class DeviceKernels(HostKernels):
         return to_device(X.xp, H, device(raw))
 
     @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, brake: float) -> Any:
+    def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
         """Return H extrapolated."""
         xp = array_namespace(H)
-        return H + xp.maximum(beta * (H - last), -brake * H) if beta else H
+        return H + xp.maximum(beta * (H - last), -max_fall * H) if beta else H
 
     @staticmethod
     def scaled(H: Any, factors: Any, divisor: Any) -> Any:
-        """Return H * factors / divisor, with positive entries above the least share."""
+        """Return H * factors / divisor, with positive entries above the minimum share."""
         xp = array_namespace(H)
         H = H * factors / divisor[None, :]
-        least = least_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
-        return xp.where(H > 0, xp.maximum(H, least), H)
+        minimum = minimum_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
+        return xp.where(H > 0, xp.maximum(H, minimum), H)
 
     @staticmethod
     def column_sums(H: Any) -> Any:
         """Return the column sums of H."""
         return array_namespace(H).sum(H, axis=0)
-
-
-_KERNELS: dict[str, type[HostKernels]] = {
-    "dense": HostKernels,
-    "sparse": SparseKernels,
-    "device": DeviceKernels,
-}
 
 
 def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
@@ -180,23 +178,18 @@ def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
     return _triton_divergence
 
 
-class DenseRatioSums(Term):
-    """R'H of dense rows, and their divergence."""
+class RatioSums(Term):
+    """R'H of a block, kept in the dtype of X, and its divergence."""
 
-    def __init__(self, block: Block, H: Any, V: Any) -> None:
-        self.block, self.H, self.V = block, H, V
+    def __init__(self, sums: Any, loss: Any) -> None:
+        self.sums, self.loss = sums, loss
 
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
-        sums, loss = self._sums()
         if total is None:
-            return [sums, loss]
-        sums += total[0]
-        return [sums, loss + total[1]]
-
-    def _sums(self) -> tuple[Any, Any]:
-        R, loss = dense_ratios(self.block.raw, self.H, self.V, with_loss=True)
-        return R.T @ self.H, loss
+            return [self.sums, self.loss]
+        total[0] += self.sums
+        return [total[0], total[1] + self.loss]
 
     @staticmethod
     def merge(left: list, right: list) -> list:
@@ -209,35 +202,20 @@ class DenseRatioSums(Term):
         return total[0], float(total[1])
 
 
-class DeviceRatioSums(DenseRatioSums):
-    """The same of rows on a device."""
-
-    def _sums(self) -> tuple[Any, Any]:
-        X, H, V = self.block, self.H, self.V
-        loops = _gpu_loops(X, H, V)
-        if loops is not None:
-            return loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype))
-        R, P = array_ratios(X.xp, X.raw, H, V)
-        return R.T @ H, block_divergence(X.xp, X.raw, P, R)
-
-
-class SparseRatioSums(Term):
+class ScatteredRatioSums(RatioSums):
     """R'H of sparse rows, scattered into the worker's (d, k) total, and their divergence."""
 
     def __init__(self, block: Any, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
         self.block, self.H, self.V, self.v = block, H, V, v
 
-    def add(self, total: tuple | None) -> tuple:
+    def add(self, total: list | None) -> list:
         """Add the block's sums."""
         from labelfold.factorization import _divergence_loops as loops
 
         X, H, V = self.block, self.H, self.V
-        sums, loss = (np.zeros(V.shape, dtype=V.dtype), 0.0) if total is None else total
+        sums, loss = [np.zeros(V.shape, dtype=V.dtype), 0.0] if total is None else total
         at_nonzeros, there = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
-        return sums, loss + at_nonzeros + _elsewhere(H, self.v, there)
-
-    merge = staticmethod(DenseRatioSums.merge)
-    finish = staticmethod(DenseRatioSums.finish)
+        return [sums, loss + at_nonzeros + _elsewhere(H, self.v, there)]
 
 
 class GatheredRatioSums(Term):
@@ -285,8 +263,8 @@ def dense_ratios(X: np.ndarray, H: np.ndarray, V: np.ndarray, *, with_loss: bool
 
 def array_ratios(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any]:
     """Return R = X / P, and P = H V' above its floor, by functions of the array API."""
-    share, least = floor(X.dtype)
-    P = xp.maximum(H @ V.T, xp.maximum(X * share, xp.full_like(X, least)))
+    share, tiny = floor(X.dtype)
+    P = xp.maximum(H @ V.T, xp.maximum(X * share, xp.full_like(X, tiny)))
     return X / P, P
 
 
@@ -304,7 +282,7 @@ def floor(dtype: Any) -> tuple[float, float]:
     return (1e-20, 1.2e-38) if "32" in str(dtype) else (1e-200, 2.3e-308)
 
 
-def least_share(dtype: Any) -> float:
+def minimum_share(dtype: Any) -> float:
     """Return the smallest positive entry of V relative to its mean, and of H relative to the largest of its row.
 
     Smaller entries recover slowly and become denormal numbers, which are slow. Zeros stay zeros.

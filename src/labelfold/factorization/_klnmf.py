@@ -35,7 +35,7 @@ from labelfold.factorization._divergence import (
     kernels,
     kl_rows,
     kl_sums,
-    least_share,
+    minimum_share,
     solve_rows,
 )
 from labelfold.numerics import count_negative, refuse_negative
@@ -45,7 +45,7 @@ from labelfold.utils import warn_user
 # Extrapolation as a share of the last change: its growth while it is accepted, and its maximum.
 _GROWTH, _FURTHEST = 1.05, 1.0
 # Extrapolation lowers an entry by at most this share of it, because an entry near zero recovers slowly.
-_BRAKE = 0.05
+_MAX_FALL = 0.05
 # The sample that improves random initial values: its largest number of rows, its smallest for each component, and the
 # number of iterations on it.
 _SAMPLE, _ROWS_EACH, _TRIES = 20_000, 8, 12
@@ -334,7 +334,7 @@ def iterates(
     if guide is not None:
         place = rows.spread(guide.index, np.arange(len(guide.index)), len(guide.index))
     state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
-    least = least_share(V.dtype) * float(V.mean())
+    least = minimum_share(V.dtype) * float(V.mean())
     del start, H, V  # a basis is large, so references are released
     beta, ahead = 0.5, False
     for iteration in count(1):
@@ -380,7 +380,9 @@ def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: flo
     # The basis of two updates ago is no longer needed; its memory is reused.
     V_last = state.V_last
     new = aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
-    V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
+    V, V_hat, v = loops.multiply_and_extrapolate(
+        state.V_hat, state.V_last, sums, inverse, beta, _MAX_FALL, least, new
+    )
     return _State(H, state.H, V_hat, V, v, state.place)
 
 
@@ -399,7 +401,7 @@ def _pass(
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam = guide.S, guide.weight
-    H_L = HostKernels.extrapolated(rows.pick(H, guide.index), rows.pick(last, guide.index), beta, _BRAKE)
+    H_L = HostKernels.extrapolated(rows.pick(H, guide.index), rows.pick(last, guide.index), beta, _MAX_FALL)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
     # One row for each row in the guide, and a last one for all others.
     pull = np.zeros((len(guide.index) + 1, V.shape[1]))
@@ -415,7 +417,7 @@ def _pass(
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
     loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _BRAKE)
+    H = loops.extrapolated(H, last, beta, _MAX_FALL)
     H = loops.scaled(H, loops.rows(X, H, V), _divisor(X.xp, v))
     return H, (loops.column_sums(H), loops.sums(X, H, V, v))
 
@@ -424,7 +426,7 @@ def _update_guided(
     X: Block, H: Any, last: Any, place: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
 ) -> tuple[Any, Any]:
     loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _BRAKE)
+    H = loops.extrapolated(H, last, beta, _MAX_FALL)
     pull, share = X.xp.take(pull, place, axis=0), X.xp.take(share, place)
     H = loops.scaled(H, (loops.rows(X, H, V) + pull) / share[:, None], _divisor(X.xp, v))
     return H, (loops.column_sums(H), loops.sums(X, H, V, v))

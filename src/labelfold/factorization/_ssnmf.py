@@ -249,7 +249,9 @@ def iterates(rows: Rows, labels: Labels, start: Start, square: float, supervisio
     return repeated(step, SSNMFFactors(start.H, start.B, A))
 
 
-def _update_rows(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
+def _update_rows(
+    X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float
+) -> tuple[Any, Any]:
     """Return H after its updates, H * (X V + lam Y A') / (H V'V + lam H_L A A'), and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
     # A A' is of rank c: two thin products are cheaper if there are few classes.

@@ -65,10 +65,8 @@ from .loops import (
     tiled as tiled,
 )
 from .loops._vectors import (
-    add_plain_rows as add_plain_rows,
     add_rows as add_rows,
     add_to_rows as add_to_rows,
     aligned as aligned,
-    plain_products as plain_products,
     row_products as row_products,
 )
