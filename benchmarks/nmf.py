@@ -27,10 +27,11 @@ from sklearn.decomposition import NMF, MiniBatchNMF
 
 from _common import best_of, pinned, slope
 from labelfold import KLNMF, SSNMF, NMFAlpha
+from labelfold.base import Descent, descend
 from labelfold.factorization._divergence import divergence
 from labelfold.factorization._klnmf import (
-    divergence_factors,
     divergence_start,
+    iterates,
     margins,
     random_factors,
 )
@@ -38,6 +39,14 @@ from labelfold.rows import Rows, as_rows
 
 N, D, LENGTH = 15_935, 62_061, 116
 K = 64
+
+
+def divergence_factors(
+    rows: Rows, start: tuple[Any, np.ndarray], *, max_iter: int, max_beta: float = 1.0, **options: Any
+) -> Descent:
+    """Iterate from ``start``; with ``max_beta=0`` without extrapolation."""
+    steps = iterates(rows, start, max_iter=max_iter, max_beta=max_beta)
+    return descend(steps, max_iter=max_iter, tol=0, **options)
 
 
 def data(share: float = 1.0) -> tuple[sparse.csr_matrix, np.ndarray, str]:
@@ -85,7 +94,7 @@ def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, in
     H, V = divergence_start(rows, k, "random", margins(rows), 0)
     seconds = []
     found = divergence_factors(
-        rows, (H, V), max_iter=most, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+        rows, (H, V), max_iter=most, callback=lambda *_: seconds.append(time.perf_counter() - begun)
     )
     there = np.flatnonzero(np.array(found.objective) <= loss)
     if not len(there):
@@ -98,11 +107,11 @@ def iteration(X: Any, repeat: int) -> None:
     rows = as_rows(X)
     H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
-    def ours(n_iter: int, accelerate: bool = True) -> Any:
-        return divergence_factors(rows, (H, V), max_iter=n_iter, tol=0, accelerate=accelerate)
+    def ours(n_iter: int, max_beta: float = 1.0) -> Any:
+        return divergence_factors(rows, (H, V), max_iter=n_iter, max_beta=max_beta)
 
     ours(2)  # compiles
-    last = ours(4, accelerate=False).objective
+    last = ours(4, max_beta=0).objective
     reached = divergence(X, *theirs(X, H, V, 3))
     print(
         f"\nAn iteration, k = {K}: seconds, and how many times faster than scikit-learn's NMF. Both make the same"
@@ -119,8 +128,8 @@ def iteration(X: Any, repeat: int) -> None:
                 [
                     lambda: theirs(X, H, V, 1),
                     lambda: theirs(X, H, V, 3),
-                    lambda: ours(2, accelerate=False),
-                    lambda: ours(12, accelerate=False),
+                    lambda: ours(2, max_beta=0),
+                    lambda: ours(12, max_beta=0),
                     lambda: ours(2),
                     lambda: ours(12),
                 ],
@@ -201,9 +210,9 @@ def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
     rows = as_rows(X)
     start = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
-    def run(begin: Callable[[Rows], Any], n_iter: int, accelerate: bool = True) -> list[float]:
+    def run(begin: Callable[[Rows], Any], n_iter: int, max_beta: float = 1.0) -> list[float]:
         rows = as_rows(X)
-        return divergence_factors(rows, begin(rows), max_iter=n_iter, tol=0, accelerate=accelerate).objective
+        return divergence_factors(rows, begin(rows), max_iter=n_iter, max_beta=max_beta).objective
 
     ways = {
         "looking ahead from the same factors": lambda rows: start,
@@ -211,10 +220,10 @@ def acceleration(X: Any, repeat: int, n_iter: int = 200) -> None:
             rows, K, "random", margins(rows), 0
         ),
     }
-    loss = run(lambda rows: start, n_iter, accelerate=False)[-1]
+    loss = run(lambda rows: start, n_iter, max_beta=0)[-1]
     steps = {way: int((np.array(run(begin, n_iter)) > loss).sum()) + 1 for way, begin in ways.items()}
     # One more than needed: the final iteration does not extrapolate.
-    calls = [partial(run, lambda rows: start, n_iter, accelerate=False)]
+    calls = [partial(run, lambda rows: start, n_iter, max_beta=0)]
     calls += [partial(run, ways[way], steps[way] + 1) for way in ways]
     plain, *times = best_of(repeat, calls, 2)
     print(
@@ -315,7 +324,7 @@ def growth(repeat: int) -> None:
         start = random_factors(rows, k, margins(rows), np.random.default_rng(0))
 
         def run(n_iter: int) -> None:
-            divergence_factors(rows, start, max_iter=n_iter, tol=0)
+            divergence_factors(rows, start, max_iter=n_iter)
 
         run(2)
         few, many = best_of(repeat, [lambda: run(2), lambda: run(6)], 2)

@@ -213,7 +213,7 @@ class ScatteredRatioSums(RatioSums):
         from labelfold.factorization import _divergence_loops as loops
 
         X, H, V = self.block, self.H, self.V
-        sums, loss = [np.zeros(V.shape, dtype=V.dtype), 0.0] if total is None else total
+        sums, loss = total or [np.zeros(V.shape, dtype=V.dtype), 0.0]
         at_nonzeros, there = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
         return [sums, loss + at_nonzeros + _elsewhere(H, self.v, there)]
 
