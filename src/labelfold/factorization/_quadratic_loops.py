@@ -115,23 +115,23 @@ def _solve_free(K, d, linear, low, high, s, gradient):
 
 
 @_compile_fast
-def direction(g, S, Y, rho, kept, held, scale):
+def direction(g, S, Y, rho, n_pairs, n_stored, scale):
     """Return H g, where H is the L-BFGS approximation of the inverse Hessian, by the two-loop recursion.
 
-    The last ``held`` of ``kept`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
+    The last ``n_stored`` of ``n_pairs`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
     diagonal.
     """
     memory = len(S)
     q = g.copy()
     share = np.empty(memory)
-    for back in range(1, held + 1):
-        i = (kept - back) % memory
+    for back in range(1, n_stored + 1):
+        i = (n_pairs - back) % memory
         share[i] = rho[i] * dot(S[i], q)
         _add(q, -share[i], Y[i])
     for j in range(q.size):
         q[j] *= scale[j]
-    for back in range(held, 0, -1):
-        i = (kept - back) % memory
+    for back in range(n_stored, 0, -1):
+        i = (n_pairs - back) % memory
         _add(q, share[i] - rho[i] * dot(Y[i], q), S[i])
     return q
 
@@ -141,8 +141,7 @@ def rescale(scale, ends, s, y, first):
     """Update the scale of each block from a step s and its gradient change y, damped if there are several blocks.
 
     One step may carry little information on some of several blocks. A block with less than a share of 1e-6 of the
-    step's curvature keeps its scale. Blocks end at ``ends``; ``first`` is true if
-    their scales are not known yet.
+    step's curvature keeps its scale. Blocks end at ``ends``; ``first`` is true if their scales are not known yet.
     """
     whole, squares = dot(s, y), dot(y, y)
     slowly = 0.0 if first or ends.size == 1 else 0.8
