@@ -330,25 +330,21 @@ def factor_start(
     -------
     Start
     """
-    start = _named_or_given(rows, k, init, squared_norm, random_state, nonnegative)
+    if isinstance(init, str):
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        if init == "random":
+            start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+        else:
+            start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+            start = _without_zeros(rows, start) if init == "nndsvda" else start
+    else:
+        start = _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
     if k > start.rank:
         warn_user(
             f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
             "nothing, so lower n_components"
         )
     return start
-
-
-def _named_or_given(
-    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, nonnegative: bool
-) -> Start:
-    if not isinstance(init, str):
-        return _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
-    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    if init == "random":
-        return random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
-    start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
-    return _without_zeros(rows, start) if init == "nndsvda" else start
 
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:

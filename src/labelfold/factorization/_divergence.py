@@ -35,12 +35,12 @@ def sum_of_divergences(rows: Rows, H: Any, V: np.ndarray) -> float:
 
 def kl_rows(X: Block, H: Any, V: Any) -> Any:
     """Return R V (m, k), a row result."""
-    return kernels(X).rows(X, H, V)
+    return kernels(X).rows(H, V)
 
 
 def kl_sums(X: Block, H: Any, V: Any, v: Any) -> Term:
     """Return R'H (d, k) and the divergence, sums over rows; v has the column sums of V."""
-    return kernels(X).sums(X, H, V, v)
+    return kernels(X).sums(H, V, v)
 
 
 def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
@@ -49,52 +49,45 @@ def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
     Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. Rows are solved by compiled
     loops, in double precision. Rows of a device are copied to the host and back, some blocks at a time.
     """
-    return kernels(X).solve(X, V, v, tol, max_sweeps)
+    return kernels(X).solve(V, v, tol, max_sweeps)
 
 
-def kernels(X: Block) -> type[HostKernels]:
-    """Return the functions for the kind of a block."""
-    return {"dense": HostKernels, "sparse": SparseKernels, "device": DeviceKernels}[X.kind]
+def kernels(X: Any) -> HostKernels:
+    """Return the functions of a block."""
+    return {"dense": HostKernels, "sparse": SparseKernels, "device": DeviceKernels}[X.kind](X)
 
 
 class HostKernels:
     """Functions of dense rows on the host, by compiled loops."""
 
-    @staticmethod
-    def rows(X: Block, H: Any, V: Any) -> Any:
-        """Return R V."""
-        return dense_ratios(X.raw, H, V)[0] @ V
+    def __init__(self, X: Any) -> None:
+        from labelfold.factorization import _divergence_loops
 
-    @staticmethod
-    def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
+        self.X, self.loops = X, _divergence_loops
+
+    def rows(self, H: Any, V: Any) -> Any:
+        """Return R V."""
+        return dense_ratios(self.X.raw, H, V)[0] @ V
+
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        R, loss = dense_ratios(X.raw, H, V, with_loss=True)
+        R, loss = dense_ratios(self.X.raw, H, V, with_loss=True)
         return RatioSums(R.T @ H, loss)
 
-    @staticmethod
-    def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
         """Return the rows of minimum divergence."""
-        from labelfold.factorization import _divergence_loops as loops
+        return self.loops.solve_rows(self.X.raw, V, v, tol, max_sweeps).astype(self.X.dtype, copy=False)
 
-        return loops.solve_rows(X.raw, V, v, tol, max_sweeps).astype(X.dtype, copy=False)
-
-    @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
+    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
         """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``max_fall``."""
-        from labelfold.factorization import _divergence_loops as loops
+        return self.loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
 
-        return loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
-
-    @staticmethod
-    def scaled(H: Any, factors: Any, divisor: Any) -> Any:
+    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
         """Return H * factors / divisor, with positive entries above the minimum share; may write to ``factors``."""
-        from labelfold.factorization import _divergence_loops as loops
-
         share = H.dtype.type(minimum_share(H.dtype))
-        return loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
+        return self.loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
 
-    @staticmethod
-    def column_sums(H: Any) -> Any:
+    def column_sums(self, H: Any) -> Any:
         """Return the column sums of H."""
         return H.sum(axis=0, dtype=np.float64)
 
@@ -102,71 +95,71 @@ class HostKernels:
 class SparseKernels(HostKernels):
     """Functions of sparse rows on the host, by loops over the non-zeros."""
 
-    @staticmethod
-    def rows(X: Any, H: Any, V: Any) -> Any:
+    def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
-        from labelfold.factorization import _divergence_loops as loops
+        return self.loops.csr_ratio_rows(self.X.data, self.X.indices, self.X.indptr, H, V)
 
-        return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
-
-    @staticmethod
-    def sums(X: Any, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        if X.transpose is None:
-            return ScatteredRatioSums(X, H, V, v)
-        columns, first_row = X.transpose
+        if self.X.transpose is None:
+            return ScatteredRatioSums(self.X, H, V, v)
+        columns, first_row = self.X.transpose
         return GatheredRatioSums(columns, first_row, H, V, v)
 
 
 class DeviceKernels(HostKernels):
     """Functions of rows on a device, by loops compiled for a GPU or by functions of the array API."""
 
-    @staticmethod
-    def rows(X: Block, H: Any, V: Any) -> Any:
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
+        X = self.X
         loops = _gpu_loops(X, H, V)
         if loops is not None:
             return loops.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
         return array_ratios(X.xp, X.raw, H, V)[0] @ V
 
-    @staticmethod
-    def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
+        X = self.X
         loops = _gpu_loops(X, H, V)
         if loops is not None:
             return RatioSums(*loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype)))
         R, P = array_ratios(X.xp, X.raw, H, V)
         return RatioSums(R.T @ H, block_divergence(X.xp, X.raw, P, R))
 
-    @staticmethod
-    def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
         """Return the rows of minimum divergence, computed on the host some blocks at a time."""
-        (m, d), raw, V = X.shape, X.raw, to_host(V)
+        (m, d), raw, V = self.X.shape, self.X.raw, to_host(V)
         H = np.empty((m, V.shape[1]), dtype=V.dtype)
         shared, step = (V, to_host(v), tol, max_sweeps), n_threads() * dense_block_rows(8 * d)
         for start in range(0, m, step):
             some = slice(start, min(start + step, m))
             H[some] = as_rows(to_host(raw[some, ...])).map(solve_rows, shared=shared)
-        return to_device(X.xp, H, device(raw))
+        return to_device(self.X.xp, H, device(raw))
 
-    @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
+    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
         """Return H extrapolated."""
-        xp = array_namespace(H)
-        return H + xp.maximum(beta * (H - last), -max_fall * H) if beta else H
+        return extrapolated(H, last, beta, max_fall)
 
-    @staticmethod
-    def scaled(H: Any, factors: Any, divisor: Any) -> Any:
+    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
         """Return H * factors / divisor, with positive entries above the minimum share."""
         xp = array_namespace(H)
         H = H * factors / divisor[None, :]
         minimum = minimum_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
         return xp.where(H > 0, xp.maximum(H, minimum), H)
 
-    @staticmethod
-    def column_sums(H: Any) -> Any:
+    def column_sums(self, H: Any) -> Any:
         """Return the column sums of H."""
         return array_namespace(H).sum(H, axis=0)
+
+
+def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
+    """Return the extrapolation of an array of any library."""
+    xp = array_namespace(H)
+    return H + xp.maximum(beta * (H - last), -max_fall * H) if beta else H
 
 
 def _gpu_loops(X: Block, H: Any, V: Any) -> Any:

@@ -25,7 +25,7 @@ factorization. KDD 2011.
 from __future__ import annotations
 
 import itertools
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,8 @@ def csr_ratio_scatter(
 ) -> tuple[float, float]:
     """Add R'H to ``out`` (d, k) for CSR rows; return the sums over the non-zeros of x log(x/p) - x + p and of p."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
-    return run(_scatter, _special(H.shape[1]), data, indices, indptr, H, V, out, _floor(H))
+    special = _special(H.shape[1])
+    return run(_scatter, special, data, indices, indptr, 0, len(H), H, V, out, _floor(H), True)
 
 
 def csc_ratio_sums(
@@ -185,36 +186,30 @@ def _plain_products(q, h, M, indices, first, m):
 
 
 @_compile
-def _add_plain_rows(q, out, M, indices, first, m):
-    """Add q[j] times row indices[first + j] of M to ``out``, for j < m: `add_rows` for any width."""
-    for j in range(m):
-        w = M[indices[first + j]]
-        for t in range(out.size):
-            out[t] += q[j] * w[t]
-
-
-@_compile
-def _buffered(V):
+def _buffer_size(V):
     """Return the number of ratios that are buffered together."""
     # The ratios and their rows of V fit into the first-level cache.
     return max(8, min(256, 2**14 // (V.shape[1] * V.itemsize)))
 
 
+# ``special`` is k if the loop is compiled for it, otherwise 0. numba caches a nested function only if it closes over
+# numbers alone.
 @cache
-# Below, ``special`` is k if a loop is compiled for it, otherwise 0. numba caches a nested function only if it closes
-# over numbers alone.
-def _gather(special: int) -> Any:
+def _ratio_loop(special: int, scatter: bool) -> Any:
+    """Return a loop over sparse rows: it replaces ``out`` by R V, or adds R'H to it (``scatter``)."""
+
     @_compile
-    def gather(data, indices, indptr, start, stop, H, V, out, lowest, with_loss):
-        together = _buffered(V)
-        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
+    def loop(data, indices, indptr, start, stop, H, V, out, lowest, with_loss):
+        size = _buffer_size(V)
+        q, ratio = np.empty(size, dtype=V.dtype), np.empty(size)
         bits = ratio.view(np.int64)
         loss, total = 0.0, 0.0
         for i in range(start, stop):
-            h, row = H[i], out[i]
-            row[:] = 0
-            for first in range(indptr[i], indptr[i + 1], together):
-                m = min(together, indptr[i + 1] - first)
+            h = H[i]
+            if not scatter:
+                out[i] = 0
+            for first in range(indptr[i], indptr[i + 1], size):
+                m = min(size, indptr[i + 1] - first)
                 if special > 0:
                     row_products(q, h, V, indices, first, m, special)
                 else:
@@ -227,44 +222,26 @@ def _gather(special: int) -> Any:
                     for j in range(m):
                         x = data[first + j]
                         q[j] = x / max(q[j], max(lowest[0] * x, lowest[1]))
-                if special > 0:
-                    add_rows(q, row, V, indices, first, m, special, 0)
-                else:
-                    _add_plain_rows(q, row, V, indices, first, m)
-        return loss, total
-
-    return gather
-
-
-@cache
-def _scatter(special: int) -> Any:
-    @_compile
-    def scatter(data, indices, indptr, H, V, out, lowest):
-        together = _buffered(V)
-        q, ratio = np.empty(together, dtype=V.dtype), np.empty(together)
-        bits = ratio.view(np.int64)
-        loss, total = 0.0, 0.0
-        for i in range(indptr.size - 1):
-            h = H[i]
-            for first in range(indptr[i], indptr[i + 1], together):
-                m = min(together, indptr[i + 1] - first)
-                if special > 0:
-                    row_products(q, h, V, indices, first, m, special)
-                else:
-                    _plain_products(q, h, V, indices, first, m)
-                part = _ratios(data, first, q, m, lowest, ratio, bits)
-                loss += part[0]
-                total += part[1]
-                if special > 0:
+                if scatter and special > 0:
                     add_to_rows(q, h, out, indices, first, m, special)
-                else:
+                elif scatter:
                     for j in range(m):
                         column = out[indices[first + j]]
                         for t in range(h.size):
                             column[t] += q[j] * h[t]
+                elif special > 0:
+                    add_rows(q, out[i], V, indices, first, m, special, 0)
+                else:
+                    for j in range(m):
+                        row, w = out[i], V[indices[first + j]]
+                        for t in range(h.size):
+                            row[t] += q[j] * w[t]
         return loss, total
 
-    return scatter
+    return loop
+
+
+_gather, _scatter = partial(_ratio_loop, scatter=False), partial(_ratio_loop, scatter=True)
 
 
 def _floor(factor: np.ndarray) -> np.ndarray:

@@ -29,8 +29,8 @@ from sklearn.utils import check_random_state
 from labelfold.base import Iterates, constraints, descend, fitting
 from labelfold.factorization._components import NonnegativeParts, factor_start
 from labelfold.factorization._divergence import (
-    HostKernels,
     divergence,
+    extrapolated,
     kernels,
     kl_rows,
     kl_sums,
@@ -311,22 +311,22 @@ def iterates(
     state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), row_of_S)
     minimum = minimum_share(V.dtype) * float(V.mean())
     del start, H, V  # a basis is large, so references are released
-    beta, extrapolated = 0.5, False
+    beta, ahead = 0.5, False
     for iteration in count(1):
-        H, denominator, sums, value = _pass(rows, directions, state, beta if extrapolated else 0.0)
+        H, denominator, sums, value = _pass(rows, directions, state, beta if ahead else 0.0)
         factors = KLFactors(H, state.V_hat)
         rose = yield factors, value
         if not rose:
-            if extrapolated:
+            if ahead:
                 beta = min(_GROWTH * beta, max_beta)
             # The final iteration does not extrapolate, so it cannot be rejected.
-            extrapolated = max_beta > 0 and iteration + 1 < max_iter
-            state = _advance(state, H, sums, denominator, beta if extrapolated else 0.0, minimum)
+            ahead = max_beta > 0 and iteration + 1 < max_iter
+            state = _advance(state, H, sums, denominator, beta if ahead else 0.0, minimum)
             # Modified in place, so that a holder of the factors does not keep another basis in memory.
             factors.H, factors.V = state.H, state.V_last
-        elif extrapolated:
+        elif ahead:
             beta *= 0.5
-            state, extrapolated = _without_extrapolation(state), False
+            state, ahead = _without_extrapolation(state), False
         else:
             return
         del H, sums, factors
@@ -375,7 +375,7 @@ def _pass(
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam, index = directions.S, directions.weight, directions.index
-    H_L = HostKernels.extrapolated(rows.pick(H, index), rows.pick(last, index), beta, _MAX_FALL)
+    H_L = extrapolated(rows.pick(H, index), rows.pick(last, index), beta, _MAX_FALL)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # S'H (q, k)
     # lambda S R_S V, with a row for each row of S, and a last one of zeros for all others.
     pull = np.zeros((len(index) + 1, V.shape[1]))
@@ -391,21 +391,21 @@ def _pass(
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
     """Return H * R V / v, and the sums for the update of V."""
-    loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _MAX_FALL)
-    H = loops.scaled(H, loops.rows(X, H, V), _divisor(X.xp, v))
-    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+    block = kernels(X)
+    H = block.extrapolated(H, last, beta, _MAX_FALL)
+    H = block.scaled(H, block.rows(H, V), _divisor(X.xp, v))
+    return H, (block.column_sums(H), block.sums(H, V, v))
 
 
 def _update_with_directions(
     X: Block, H: Any, last: Any, row_of_S: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
 ) -> tuple[Any, Any]:
     """Return H * (R V + lambda S R_S V) / (v (1 + lambda s)), and the sums for the update of V."""
-    loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _MAX_FALL)
+    block = kernels(X)
+    H = block.extrapolated(H, last, beta, _MAX_FALL)
     pull, share = X.xp.take(pull, row_of_S, axis=0), X.xp.take(share, row_of_S)
-    H = loops.scaled(H, (loops.rows(X, H, V) + pull) / share[:, None], _divisor(X.xp, v))
-    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+    H = block.scaled(H, (block.rows(H, V) + pull) / share[:, None], _divisor(X.xp, v))
+    return H, (block.column_sums(H), block.sums(H, V, v))
 
 
 def _divisor(xp: Any, v: Any) -> Any:

@@ -422,10 +422,8 @@ def _mean_square(X: Any) -> float:
 
 def _with_all_rows(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
     """Return S with a row for each of n rows; those not in ``index`` are zero."""
-    counts = np.zeros(n, dtype=np.int64)
-    counts[index] = np.diff(S.indptr)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    return sparse.csr_array((S.data, S.indices, indptr), shape=(n, S.shape[1]))
+    entries = sparse.coo_array(S)
+    return sparse.csr_array((entries.data, (index[entries.row], entries.col)), shape=(n, S.shape[1]))
 
 
 def dual_directions(

@@ -361,8 +361,7 @@ class _Round:
         self.L = problem.metric(at)
         self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
         self.sizes = [math.prod(shape) for shape in self.shapes]
-        ends = np.cumsum(self.sizes).tolist()
-        self.parts = [slice(start, stop) for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
+        self.cuts = np.cumsum(self.sizes)[:-1]
 
     def steps(self, window: int = 5) -> Iterator[OffsetPoint]:
         """Take steps until the last ``window`` of them gain little on average, or none is left."""
@@ -385,7 +384,8 @@ class _Round:
         at, Q = self.origin, self.inside
         if not x.any():
             return at.value, at
-        A, B, c, E = (x[part].reshape(shape) for part, shape in zip(self.parts, self.shapes, strict=True))
+        parts = zip(np.split(x, self.cuts), self.shapes, strict=True)
+        A, B, c, E = (part.reshape(shape) for part, shape in parts)
         V = at.V + (self.scale_inside * A) @ Q
         if B.size:
             V += self.scale_beyond * (B - (B @ Q.T) @ Q)
@@ -408,7 +408,7 @@ class _Round:
         if new is None:
             return None
         x = x.copy()
-        x[self.parts[-1]] = np.linalg.solve(self.L, (new.D - self.origin.D).T).T.ravel()
+        x[self.cuts[-1] :] = np.linalg.solve(self.L, (new.D - self.origin.D).T).T.ravel()
         return x, new.value, new
 
 

@@ -434,36 +434,24 @@ def _errors(K, y, s, error):
 @_compile
 def _make_feasible(low, high, s):
     """Clip s to its bounds, and shrink the heavier side so that s sums to 0."""
-    up, down = 0.0, 0.0
-    for t in range(s.size):
-        s[t] = min(max(s[t], low[t]), high[t])
-        if s[t] > 0:
-            up += s[t]
-        else:
-            down -= s[t]
-    if up == down:
-        return
-    for t in range(s.size):
-        if s[t] > 0 and up > down:
-            s[t] *= down / up
-        elif s[t] < 0 and down > up:
-            s[t] *= up / down
+    s[:] = np.minimum(np.maximum(s, low), high)
+    up, down = np.maximum(s, 0.0).sum(), np.maximum(-s, 0.0).sum()
+    if up > down:
+        s[:] = np.where(s > 0, s * (down / up), s)
+    elif down > up:
+        s[:] = np.where(s < 0, s * (up / down), s)
 
 
 @_compile
 def _scale(y, low, high, s, error):
     """Multiply s by the best factor within the bounds, so that a warm start is never worse than zero."""
-    linear, quadratic, most = 0.0, 0.0, np.inf
+    linear, quadratic, largest = (y * s).sum(), ((y - error) * s).sum(), np.inf
     for i in range(s.size):
         if s[i] != 0.0:
-            linear += y[i] * s[i]
-            quadratic += (y[i] - error[i]) * s[i]
-            most = min(most, (high[i] if s[i] > 0 else low[i]) / s[i])
+            largest = min(largest, (high[i] if s[i] > 0 else low[i]) / s[i])
     if linear <= 0.0:
         return
-    factor = min(linear / quadratic, most) if quadratic > 0 else most
-    if not np.isfinite(factor):
-        return
-    for i in range(s.size):
-        s[i] = min(max(factor * s[i], low[i]), high[i])
-        error[i] = y[i] - factor * (y[i] - error[i])
+    factor = min(linear / quadratic, largest) if quadratic > 0 else largest
+    if np.isfinite(factor):
+        s[:] = np.minimum(np.maximum(factor * s, low), high)
+        error[:] = y - factor * (y - error)
