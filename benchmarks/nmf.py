@@ -27,7 +27,7 @@ from sklearn.decomposition import NMF, MiniBatchNMF
 
 from _common import best_of, pinned, slope
 from labelfold import KLNMF, SSNMF, NMFAlpha
-from labelfold.base import Descent, descend
+from labelfold.base import descend
 from labelfold.factorization._divergence import divergence
 from labelfold.factorization._klnmf import (
     divergence_start,
@@ -43,7 +43,7 @@ K = 64
 
 def divergence_factors(
     rows: Rows, start: tuple[Any, np.ndarray], *, max_iter: int, max_beta: float = 1.0, **options: Any
-) -> Descent:
+) -> Any:
     """Iterate from ``start``; with ``max_beta=0`` without extrapolation."""
     steps = iterates(rows, start, max_iter=max_iter, max_beta=max_beta)
     return descend(steps, max_iter=max_iter, tol=0, **options)

@@ -10,7 +10,7 @@ from labelfold.base import descend
 from labelfold.factorization import _klnmf as factors, _klnmf as starts
 from labelfold.factorization._divergence import divergence
 from labelfold.factorization._klnmf import (
-    Directions,
+    PreservedDirections,
     divergence_start,
     iterates,
     margins,
@@ -44,7 +44,7 @@ def guide_of(X, seed=1, q=5, weight=2.5):
     # Rows of S that are zero must not matter: the solver is given the others only.
     index = np.flatnonzero(S.any(axis=1))
     sums = (S.T @ X).astype(X.dtype)
-    return Directions(sparse.csr_array(S[index]), index, as_rows(sums), weight), S
+    return PreservedDirections(sparse.csr_array(S[index]), index, as_rows(sums), weight), S
 
 
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])

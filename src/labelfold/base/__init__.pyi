@@ -7,7 +7,6 @@ from ._decisions import (
     measure_of as measure_of,
 )
 from ._descent import (
-    Descent as Descent,
     Iterates as Iterates,
     Iterative as Iterative,
     descend as descend,

@@ -161,7 +161,7 @@ class CNMF(SquaredNMF):
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
-    """Return the objective of CNMF, in one pass over X; the constraint on H is not checked.
+    """Return the objective of CNMF (eq. 20 of Cho and Saul, 2011), in one pass; the constraint on H is not checked.
 
     Parameters
     ----------

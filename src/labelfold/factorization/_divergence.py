@@ -207,8 +207,8 @@ class ScatteredRatioSums(RatioSums):
 
         X, H, V = self.block, self.H, self.V
         sums, loss = total or [np.zeros(V.shape, dtype=V.dtype), 0.0]
-        at_nonzeros, there = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
-        return [sums, loss + at_nonzeros + _elsewhere(H, self.v, there)]
+        at_nonzeros, model_sum = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
+        return [sums, loss + at_nonzeros + _model_at_zeros(H, self.v, model_sum)]
 
 
 class GatheredRatioSums(Term):
@@ -237,8 +237,8 @@ def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tupl
     H = aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
     np.concatenate(parts, out=H)
     data, indices, indptr = columns()
-    sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, V)
-    return sums, loss + _elsewhere(H, v, there)
+    sums, loss, model_sum = loops.csc_ratio_sums(data, indices, indptr, H, V)
+    return sums, loss + _model_at_zeros(H, v, model_sum)
 
 
 def dense_ratios(X: np.ndarray, H: np.ndarray, V: np.ndarray, *, with_loss: bool = False) -> tuple[Any, Any]:
@@ -283,6 +283,6 @@ def minimum_share(dtype: Any) -> float:
     return 1e-12 if "32" in str(dtype) else 1e-20
 
 
-def _elsewhere(H: np.ndarray, v: np.ndarray, there: float) -> float:
-    """Return the sum of H V' where X is zero: its total less ``there``, the sum at the non-zeros."""
-    return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - there
+def _model_at_zeros(H: np.ndarray, v: np.ndarray, at_nonzeros: float) -> float:
+    """Return the sum of H V' where X is zero: its total less the sum at the non-zeros."""
+    return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - at_nonzeros

@@ -333,7 +333,7 @@ def _solve(data, indices, indptr, V, v, out, longest, lowest, tol, max_sweeps):
 def _solve_row(W, entries, n, mass, v, work, lowest, tol, max_sweeps):
     """Set work[0] to the h of a row of n entries, entries[0], whose columns of V' are W; they sum to ``mass``."""
     low = entries[2]
-    h, kept, idle = work[0], work[1], work[2]
+    h, best_h, idle = work[0], work[1], work[2]
     k = h.size
     for j in range(n):
         low[j] = max(lowest[0] * entries[0, j], lowest[1])
@@ -343,13 +343,13 @@ def _solve_row(W, entries, n, mass, v, work, lowest, tol, max_sweeps):
     best, exact, near = np.inf, min(_EXACT, tol), True
     for sweep in range(max_sweeps):
         loss = _model(W, entries, n, mass, v, h)
-        raised = not loss <= best + _ROUND_OFF * mass  # nor is it nan
+        raised = not loss <= best + _ROUND_OFF * mass  # also if it is NaN
         if raised:
-            h[:] = kept
+            h[:] = best_h
             _model(W, entries, n, mass, v, h)
         else:
             best = loss
-            kept[:] = h
+            best_h[:] = h
         patient = sweep < _PATIENT
         if sweep == 0 or raised or near or (not patient and sweep % _JOINT == 0):
             largest = _update(W, entries, n, v, h, sweep == 0 or raised)
@@ -369,20 +369,20 @@ def _solve_row(W, entries, n, mass, v, work, lowest, tol, max_sweeps):
                 idle[t] = 1.0 if h[t] == 0 and ratio < 1 else 0.0
         near = top <= 1 + exact
     else:
-        h[:] = kept
+        h[:] = best_h
 
 
 @_compile
 def _model(W, entries, n, mass, v, h):
     """Scale h to the sum of the row, set the modelled values, and return the divergence less constants."""
     x, q, low = entries[0], entries[1], entries[2]
-    held = 0.0
+    total = 0.0
     for t in range(h.size):
-        held += h[t] * v[t]
+        total += h[t] * v[t]
     for j in range(n):
         q[j] = 0.0
     for t in range(h.size):
-        h[t] *= mass / held
+        h[t] *= mass / total
         if h[t] > 0:
             w = W[t]
             for j in range(n):
@@ -444,22 +444,14 @@ def _component_step(w, entries, n, weight, h, t):
 @_compile
 def _joint_step(W, entries, n, v, h):
     """Move all components that are not 0 by a Newton step; those that it would make negative become 0."""
-    x, q, low = entries[0], entries[1], entries[2]
     free = np.flatnonzero(h > 0)
-    weighted, Q, slope = np.empty(n), np.empty((free.size, free.size)), np.empty(free.size)
+    w, z = np.empty((free.size, n)), 1.0 / np.maximum(entries[1, :n], entries[2, :n])
+    for a in range(free.size):
+        w[a] = W[free[a], :n] * z
+    x = entries[0, :n].copy()
+    slope, Q = w @ x - v[free], (w * x) @ w.T
     size = 0.0
     for a in range(free.size):
-        w = W[free[a]]
-        slope[a] = -v[free[a]]
-        for j in range(n):
-            z = w[j] / max(q[j], low[j])
-            slope[a] += x[j] * z
-            weighted[j] = x[j] * z / max(q[j], low[j])
-        for b in range(a + 1):
-            total, other = 0.0, W[free[b]]
-            for j in range(n):
-                total += weighted[j] * other[j]
-            Q[a, b] = Q[b, a] = total
         size = max(size, Q[a, a])
     if not 0 < size < np.inf:
         return

@@ -269,7 +269,9 @@ class DRSVM(Decisions, Parts):
         self.intercept_ = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
-        self.embedding_ = embed(problem, found)
+        # Unlabelled rows without a sign constraint are a function of B.
+        H = found.H if self.nonnegative else rows @ projection(found.B, problem.ridge, found.BtB)
+        self.embedding_ = rows.result(H, at=(labels.index, found.H_labelled))
         self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
@@ -412,13 +414,6 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
         rose = yield model, _objective_of_sums(problem, model, XtH, HtH)
 
 
-def embed(problem: DRSVMProblem, model: DRSVMState) -> Any:
-    """Return H (n, k) of the training rows in the fit; in one pass if it is a function of B."""
-    rows = problem.rows
-    H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    return rows.result(H, at=(problem.index, model.H_labelled))
-
-
 def objective(
     X: Any,
     H: np.ndarray,
@@ -459,10 +454,10 @@ def objective(
     f : float
     """
     losses = hinge_losses(T * (H[index] @ W.T + intercept), loss)
-    machines = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
+    norm = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
     misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
-    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + factor_penalty * size)
+    f = (C * losses).sum() + 0.5 * (svm_penalty * norm + reconstruction * misfit + factor_penalty * size)
     return float(f)
 
 
@@ -503,11 +498,11 @@ def _update_labelled(problem: DRSVMProblem, model: DRSVMState, labelled: Rows) -
     b, B, old = problem.reconstruction, model.B, model.H_labelled
     P = b * labelled.get(labelled.map(_product, shared=(B,)))
     Q = b * model.BtB + problem.factor_penalty * np.eye(B.shape[1])
-    machines = (P, Q, model.W, problem.T, problem.C)
+    terms = (P, Q, model.W, problem.T, problem.C)
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
-    H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
+    H, dual = hinge_rows(*terms, **options, nonnegative=problem.nonnegative, dual=model.dual)
     # An iterative solution may lack the last digits; a row that was better keeps its previous embedding.
-    worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)
+    worse = hinge_row_objectives(H, *terms, **options) > hinge_row_objectives(old, *terms, **options)
     return replace(model, H_labelled=np.where(worse[:, None], old, H), dual=dual)
 
 
@@ -534,9 +529,9 @@ def _train_svms(problem: DRSVMProblem, model: DRSVMState) -> DRSVMState:
 def _objective_of_sums(problem: DRSVMProblem, model: DRSVMState, XtH: np.ndarray, HtH: np.ndarray) -> float:
     """Return the objective, from the sums of the pass."""
     misfit = problem.squared_norm - 2 * np.vdot(model.B, XtH) + (model.BtB * HtH).sum()
-    machines = problem.svm_objectives(model.H_labelled, model.W, model.intercept).sum()
+    svms = problem.svm_objectives(model.H_labelled, model.W, model.intercept).sum()
     squares = np.trace(model.BtB) + np.trace(HtH)
-    return float(machines + 0.5 * (problem.reconstruction * misfit + problem.factor_penalty * squares))
+    return float(svms + 0.5 * (problem.reconstruction * misfit + problem.factor_penalty * squares))
 
 
 def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:
@@ -591,7 +586,7 @@ def hinge_rows(
     T: np.ndarray,
     C: np.ndarray,
     *,
-    intercept: np.ndarray | None = None,
+    intercept: Any = 0.0,
     loss: str = "squared_hinge",
     nonnegative: bool = False,
     dual: np.ndarray | None = None,
@@ -610,8 +605,8 @@ def hinge_rows(
         Signs, -1 or +1.
     C : ndarray of shape (l, r)
         Weights of the losses, at least 0.
-    intercept : ndarray of shape (r,), optional
-        The intercepts of the classifiers; zeros when None.
+    intercept : float or ndarray of shape (r,)
+        The intercepts of the classifiers.
     loss : {"squared_hinge", "hinge"}
         max(0, 1 - z), or its square.
     nonnegative : bool
@@ -637,7 +632,7 @@ def hinge_rows(
     factor = _cholesky(Q)
     q = linalg.cho_solve(factor, P.T).T  # (l, k)
     V = linalg.cho_solve(factor, W.T).T  # (r, k)
-    margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
+    margins = q @ W.T + intercept  # (l, r)
     upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
     diagonal = np.zeros_like(C) if loss == "hinge" else np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
     low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
@@ -665,11 +660,11 @@ def hinge_row_objectives(
     T: np.ndarray,
     C: np.ndarray,
     *,
-    intercept: np.ndarray | None = None,
+    intercept: Any = 0.0,
     loss: str = "squared_hinge",
 ) -> np.ndarray:
     """Return the objective of each row's h, (l,)."""
-    losses = C * hinge_losses(T * (H @ W.T + (0.0 if intercept is None else intercept)), loss)
+    losses = C * hinge_losses(T * (H @ W.T + intercept), loss)
     return losses.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
 
 

@@ -57,7 +57,7 @@ class DivergenceNMF(NonnegativeParts):
     def _embed(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        # The divergence of a row is within a share of 1e-5 of its sum of the minimum, or 3,000 updates are made.
+        # A row stops when its divergence is at most 1e-5 of its sum above the minimum, or after 3,000 sweeps.
         shared = V, V.sum(axis=0), root, 1e-5, 3000
         H, n_negative = rows.sweep(_embed_block, shared=shared)
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
@@ -258,7 +258,7 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Directions:
+class PreservedDirections:
     """The second term: S for the rows at ``index``, S'X, and its weight lambda."""
 
     S: sparse.csr_array  # (l, q)
@@ -278,7 +278,7 @@ class KLFactors:
 def iterates(
     rows: Rows,
     start: tuple[Any, np.ndarray],
-    directions: Directions | None = None,
+    directions: PreservedDirections | None = None,
     *,
     max_iter: int,
     max_beta: float = 1.0,
@@ -291,7 +291,7 @@ def iterates(
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
         Initial factors; zeros stay zeros. The references are released after the first pass.
-    directions : Directions, optional
+    directions : PreservedDirections, optional
         The second term.
     max_iter : int
         Largest number of iterations.
@@ -322,7 +322,7 @@ def iterates(
             # The final iteration does not extrapolate, so it cannot be rejected.
             ahead = max_beta > 0 and iteration + 1 < max_iter
             state = _advance(state, H, sums, denominator, beta if ahead else 0.0, minimum)
-            # Modified in place, so that a holder of the factors does not keep another basis in memory.
+            # Modified in place, so that a reference to the factors does not keep another basis in memory.
             factors.H, factors.V = state.H, state.V_last
         elif ahead:
             beta *= 0.5
@@ -346,7 +346,7 @@ class _State(NamedTuple):
 def _advance(
     state: _State, H: Any, sums: np.ndarray, denominator: np.ndarray, beta: float, minimum: float
 ) -> _State:
-    """Return the state after an update of the basis."""
+    """Return the state after an update of the basis (eq. 16)."""
     from labelfold.factorization import _divergence_loops as loops
     from labelfold.rows import aligned
 
@@ -367,7 +367,7 @@ def _without_extrapolation(state: _State) -> _State:
 
 
 def _pass(
-    rows: Rows, directions: Directions | None, state: _State, beta: float
+    rows: Rows, directions: PreservedDirections | None, state: _State, beta: float
 ) -> tuple[Any, np.ndarray, np.ndarray, float]:
     """Update H in one pass over X; return it, the denominator and numerator of the update of V, and the objective."""
     V, v, H, last = state.V_hat, state.v, state.H, state.H_last
@@ -378,10 +378,10 @@ def _pass(
     H_L = extrapolated(rows.pick(H, index), rows.pick(last, index), beta, _MAX_FALL)
     G = (S.T @ H_L).astype(rows.dtype, copy=False)  # S'H (q, k)
     # lambda S R_S V, with a row for each row of S, and a last one of zeros for all others.
-    pull = np.zeros((len(index) + 1, V.shape[1]))
-    pull[:-1] = lam * (S @ directions.rows.get(directions.rows.map(kl_rows, G, shared=(V,))))
+    added = np.zeros((len(index) + 1, V.shape[1]))
+    added[:-1] = lam * (S @ directions.rows.get(directions.rows.map(kl_rows, G, shared=(V,))))
     share = np.append(1 + lam * S.sum(axis=1), 1.0)
-    shared = (V, v, beta, pull, share)
+    shared = (V, v, beta, added, share)
     H, (mass, (sums, loss)) = rows.sweep(_update_with_directions, H, last, state.row_of_S, shared=shared)
     G = (S.T @ rows.pick(H, index)).astype(rows.dtype, copy=False)
     sums_of_S, loss_of_S = directions.rows.sum(kl_sums, G, shared=(V, v))
@@ -390,7 +390,7 @@ def _pass(
 
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
-    """Return H * R V / v, and the sums for the update of V."""
+    """Return H * R V / v (eq. 15 of Cho and Saul with lambda = 0), and the sums for the update of V."""
     block = kernels(X)
     H = block.extrapolated(H, last, beta, _MAX_FALL)
     H = block.scaled(H, block.rows(H, V), _divisor(X.xp, v))
@@ -398,13 +398,13 @@ def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[A
 
 
 def _update_with_directions(
-    X: Block, H: Any, last: Any, row_of_S: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
+    X: Block, H: Any, last: Any, row_of_S: Any, V: Any, v: Any, beta: float, added: Any, share: Any
 ) -> tuple[Any, Any]:
-    """Return H * (R V + lambda S R_S V) / (v (1 + lambda s)), and the sums for the update of V."""
+    """Return H * (R V + lambda S R_S V) / (v (1 + lambda s)) (eq. 15), and the sums for the update of V."""
     block = kernels(X)
     H = block.extrapolated(H, last, beta, _MAX_FALL)
-    pull, share = X.xp.take(pull, row_of_S, axis=0), X.xp.take(share, row_of_S)
-    H = block.scaled(H, (block.rows(H, V) + pull) / share[:, None], _divisor(X.xp, v))
+    added, share = X.xp.take(added, row_of_S, axis=0), X.xp.take(share, row_of_S)
+    H = block.scaled(H, (block.rows(H, V) + added) / share[:, None], _divisor(X.xp, v))
     return H, (block.column_sums(H), block.sums(H, V, v))
 
 
@@ -477,7 +477,7 @@ def divergence_start(
     m = max(min(n // 8, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
-    # To shuffle all row numbers takes longer than a pass if there are many.
+    # If there are many rows, shuffling all their numbers takes longer than a pass.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
     V = _basis_of_sample(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
     return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V

@@ -232,7 +232,7 @@ class LSDR(OffsetFactorisation):
 
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
         Z = np.asarray(Z, dtype=np.float64)
-        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_
+        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_  # eq. 10
 
 
 def objective(
@@ -252,7 +252,7 @@ def objective(
     offset_unit: float = 1.0,
     **penalties: float,
 ) -> float:
-    """Return the objective of LSDR, in one pass over X.
+    """Return the objective of LSDR (eq. 1, with the losses of eqs. 11, 12 and 15), in one pass over X.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ class LinearClassifiers(CoupledClassifier):
         return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
 
     def gradient(self) -> np.ndarray:
-        slope = self.weight * self._slope * self.T  # (l, r)
+        slope = self.weight * self._slope * self.T  # (l, r)  eqs. 17, 20 and 23
         return np.hstack([slope @ self.W, slope.sum(axis=1, keepdims=True)])
 
     def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -355,7 +355,8 @@ class LinearClassifiers(CoupledClassifier):
 def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a loss of the margins m = y f, its derivative and its second derivative, entry by entry.
 
-    squared (1 - m)^2; logistic log(1 + exp(-m)); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to 1, 0 beyond.
+    squared (1 - m)^2 (eq. 11); logistic log(1 + exp(-m)) (eq. 12); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to
+    1, 0 beyond (eq. 15, corrected).
 
     Examples
     --------

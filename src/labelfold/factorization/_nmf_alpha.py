@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from labelfold.base import Iterates, constraints, descend, fitting, refuse_without_kernel, repeated
 from labelfold.factorization._components import chosen
 from labelfold.factorization._divergence import divergence, sum_of_divergences
-from labelfold.factorization._klnmf import Directions, DivergenceNMF, Margins, iterates
+from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDirections, iterates
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
 from labelfold.numerics import linear_svm, linear_svms, nonnegative_numbers, perceptron
@@ -313,7 +313,7 @@ class NMFAlpha(DivergenceNMF):
         rows: Rows,
         labels: Labels,
         sums: Margins,
-        directions: Directions | None,
+        directions: PreservedDirections | None,
         svms: JointSVMs | None,
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
@@ -350,7 +350,7 @@ class NMFAlpha(DivergenceNMF):
 
     def _find_directions(
         self, rows: Rows, labels: Labels, total: float
-    ) -> tuple[Directions | None, JointSVMs | None]:
+    ) -> tuple[PreservedDirections | None, JointSVMs | None]:
         """Return the second term, and the SVMs that are learned with the factors; None for what is not used."""
         n = rows.shape[0]
         self.dual_coef_, self.supervision_ = sparse.csr_array((n, 0)), 0.0
@@ -372,7 +372,7 @@ class NMFAlpha(DivergenceNMF):
         self.dual_coef_ = _with_all_rows(S, labels.index, n)
         # Rows that are not support vectors are not in S, unless S is learned.
         used = np.arange(len(labels.index)) if self.joint else np.flatnonzero(np.diff(S.indptr))
-        return Directions(S[used], labels.index[used], as_rows(StX), self.supervision_), svms
+        return PreservedDirections(S[used], labels.index[used], as_rows(StX), self.supervision_), svms
 
     def _embed(self, rows: Rows) -> Any:
         return super()._embed(self._seen(rows))
@@ -520,7 +520,7 @@ class JointFactors:
 
     H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
-    directions: Directions
+    directions: PreservedDirections
 
 
 @dataclass(frozen=True, eq=False)
@@ -612,7 +612,11 @@ class JointSVMs:
 
 
 def joint_iterates(
-    rows: Rows, start: tuple[Any, np.ndarray], directions: Directions, svms: JointSVMs, n_passes: int = 10
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    directions: PreservedDirections,
+    svms: JointSVMs,
+    n_passes: int = 10,
 ) -> Iterates:
     """Update factors and SVMs in turn: ``n_passes`` passes over X, then each SVM on the labelled rows.
 
@@ -622,7 +626,7 @@ def joint_iterates(
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
         Initial factors.
-    directions : Directions
+    directions : PreservedDirections
         The initial S, of all labelled rows.
     svms : JointSVMs
         The SVMs.

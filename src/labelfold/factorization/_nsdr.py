@@ -263,7 +263,7 @@ class NSDR(OffsetFactorisation):
         for start in range(0, len(Z), step):
             here = slice(start, start + step)
             K = kernel_matrix(Z[here], self.support_vectors_, **self._kernel())
-            scores[here] = K @ self.dual_coef_.T + self.intercept_
+            scores[here] = K @ self.dual_coef_.T + self.intercept_  # eq. 33
         return scores
 
 
@@ -286,7 +286,7 @@ def objective(
     tol: float = 1e-10,
     **penalties: float,
 ) -> float:
-    """Return the objective of NSDR, in one pass over X, with SVMs trained to a relative duality gap of ``tol``.
+    """Return the objective of NSDR (eq. 32), in one pass over X, with SVMs trained to a relative gap of ``tol``.
 
     Parameters
     ----------
@@ -373,6 +373,7 @@ class KernelClassifiers(CoupledClassifier):
         used = np.flatnonzero(self.s.any(axis=0))
         s, Z = self.s[:, used], self.Z[used]
         if self.kernel == "poly":
+            # eqs. 36 to 39
             slope = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
             gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
         else:
@@ -389,7 +390,7 @@ class KernelClassifiers(CoupledClassifier):
         point is stationary, also at kinks. Several SVMs share their rows and are solved in turn.
         """
         K = self._K
-        G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
+        G = [self._row_gradient(K, s) @ L for s in self.s]  # r times (l, k + 1)
         E = D @ np.linalg.inv(L).T  # D = E L'
         s, old, r = self.s.copy(), E, len(self.s)
         E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
@@ -407,7 +408,7 @@ class KernelClassifiers(CoupledClassifier):
                 break
         return E @ L.T
 
-    def _slopes(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
+    def _row_gradient(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
         """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
         Z = self.Z
         if self.kernel == "poly":
@@ -435,7 +436,7 @@ def kernel_matrix(
     coef0: float,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
+    """Return the kernel of every row of Z with every row of ``other`` (eq. 31), written to ``out`` if it is given."""
     K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
         from labelfold.factorization._quadratic_loops import polynomial

@@ -155,9 +155,9 @@ class RowsInPasses:
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return approximations of the k largest singular values and right singular vectors (k, d) of the rows."""
         start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
-        kept = start.sizes > 0
-        s = start.sizes[kept]
-        return s, (start.B[:, kept] / np.sqrt(s)).T  # removes the factors sqrt(s)
+        positive = start.sizes > 0
+        s = start.sizes[positive]
+        return s, (start.B[:, positive] / np.sqrt(s)).T  # removes the factors sqrt(s)
 
     def row_centred_directions(
         self, k: int, found: tuple[np.ndarray, np.ndarray]

@@ -225,12 +225,12 @@ def _pair(K, low, high, s, error, flat):
     for t in range(n):
         if s[t] < high[t] and error[t] > best:
             i, best = t, error[t]
-    j, least, gain = -1, np.inf, 0.0
+    j, lowest, gain = -1, np.inf, 0.0
     if i < 0:
         return 0.0
     for t in range(n):
         if s[t] > low[t]:
-            least = min(least, error[t])
+            lowest = min(lowest, error[t])
             lack = best - error[t]
             if lack > 0.0:
                 curvature = max(K[i, i] + K[t, t] - 2 * K[i, t], flat)
@@ -256,7 +256,7 @@ def _pair(K, low, high, s, error, flat):
         s[j] -= step
     for t in range(n):
         error[t] -= step * (K[i, t] - K[j, t])
-    return best - least
+    return best - lowest
 
 
 @_compile
@@ -309,7 +309,7 @@ def _free(K, low, high, s, error, flat):
         column = _solved(L, unit)
         for i in range(n_met):
             column -= columns[i] * columns[i, hit]
-        if not column[hit] > 0.0:  # by round-off; what has been moved is kept
+        if not column[hit] > 0.0:  # by round-off; the variables moved so far stay moved
             break
         column *= left / np.sqrt(column[hit])
         ahead_free -= column * (ahead_free[hit] / column[hit])
@@ -382,15 +382,15 @@ def _balance(K, low, high, s, error):
     A variable at a bound must stay there: with a step of 1e-17 it would count as free, and its error for the bias.
     """
     for _ in range(s.size):
-        drift, best, most = s.sum(), -1, 0.0
+        drift, best, most_room = s.sum(), -1, 0.0
         for t in range(s.size):
             room = s[t] - low[t] if drift > 0 else high[t] - s[t]
-            if low[t] < s[t] < high[t] and room > most:
-                best, most = t, room
+            if low[t] < s[t] < high[t] and room > most_room:
+                best, most_room = t, room
         if drift == 0.0 or best < 0:
             return
-        _move(K, s, error, best, -min(drift, most) if drift > 0 else min(-drift, most))
-        if abs(drift) <= most:
+        _move(K, s, error, best, -min(drift, most_room) if drift > 0 else min(-drift, most_room))
+        if abs(drift) <= most_room:
             return
 
 

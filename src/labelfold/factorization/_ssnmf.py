@@ -199,7 +199,7 @@ def objective(
     *,
     supervision: float = 1.0,
 ) -> float:
-    """Return the objective of SSNMF, in one pass over X.
+    """Return the objective of SSNMF (eq. 18 of Cho and Saul, 2011), in one pass over X.
 
     Parameters
     ----------

@@ -45,7 +45,6 @@ from ._ranges import (
     row_spread as row_spread,
 )
 from ._svd import (
-    SVD as SVD,
     randomized_svd as randomized_svd,
     row_side_svd as row_side_svd,
 )
