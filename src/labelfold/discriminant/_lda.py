@@ -13,9 +13,7 @@ from labelfold.discriminant._two_stage import (
     Directions,
     LabelSummary,
     TwoStage,
-    direct,
-    eigenproblem,
-    least_squares,
+    directions,
     read_labelled,
     ridge_in_use,
     summarised,
@@ -205,19 +203,15 @@ class LDA(TwoStage):
         """
         data = read_labelled(self, X, y)
         ridge = ridge_in_use(self, data)
-        T = self._targets(data.Y, data.counts)
-        if self.solver == "direct":
-            (found,) = direct(self, data, T, [ridge])
-        else:
-            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
-            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
+        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
         found = self._store(found, ridge)
         self._fit_predictions(found, summarised(self, data))
         return self
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
-        return Y / np.sqrt(np.maximum(weights @ Y, 1))
+        return Y / np.sqrt(np.maximum(weights @ Y, 1))  # (g, c)  eq. 14
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
         """Store the class means and probabilities of the Gaussian classifier."""

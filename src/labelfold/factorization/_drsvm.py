@@ -29,7 +29,7 @@ from labelfold.factorization._components import (
     nonnegative_least_squares,
     squared_misfit,
 )
-from labelfold.numerics import linear_svms
+from labelfold.numerics import linear_svm
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 
@@ -519,7 +519,7 @@ def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
     H, old = model.H_labelled, (model.W, model.intercept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = linear_svms(
+        found = linear_svm(
             H,
             problem.T,
             problem.C / problem.svm_penalty,

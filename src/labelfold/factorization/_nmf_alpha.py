@@ -25,7 +25,7 @@ from labelfold.factorization._divergence import divergence, sum_of_divergences
 from labelfold.factorization._klnmf import DivergenceNMF, Guide, Margins, divergence_factors
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
-from labelfold.numerics import linear_svm, linear_svms, nonnegative_numbers, perceptron
+from labelfold.numerics import linear_svm, nonnegative_numbers, perceptron
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.utils import StrOptions
 
@@ -465,7 +465,7 @@ def dual_directions(
     """
     signs = labels.signs()
     if kind == "svm" and not _pairs(labels, multiclass):
-        alpha = linear_svms(X, signs, C, tol=_SVM_TOL).alpha  # (l, p)
+        alpha = linear_svm(X, signs, C, tol=_SVM_TOL).alpha  # (l, p)
         return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
     train: Callable[[Any, np.ndarray], np.ndarray] = {
         "svm": lambda X, y: linear_svm(X, y, C, tol=_SVM_TOL).alpha,

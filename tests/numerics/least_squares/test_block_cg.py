@@ -11,7 +11,7 @@ from labelfold.numerics._block_cg import (
     preconditioned_cg,
     thin_qr,
 )
-from labelfold.numerics._iterative import shifted_cg
+from labelfold.numerics._ridge_krylov import shifted_cg
 
 
 def spd(n, eigenvalues, seed=0):

@@ -1,11 +1,11 @@
-"""Least squares by block conjugate gradients on the normal equations, in passes over the rows."""
+"""Ridge regression by block conjugate gradients on the normal equations, in passes over the rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -26,22 +26,19 @@ from labelfold.numerics._block_cg import (
     thin_qr,
 )
 from labelfold.numerics._gram import EPS
-from labelfold.numerics._problems import LeastSquares, LeastSquaresProblem
+from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
 from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
 from labelfold.utils import warn_user
 
-if TYPE_CHECKING:
-    from labelfold.numerics._least_squares import RowTargets
-# Smallest relative residual that one run in float32 can reach; and the reduction that a run must achieve, in float32
-# (True) or float64 (False), for another run to follow.
-_SINGLE_GAIN = 1e-5
-_LEAST_GAIN = {True: 0.1, False: 0.5}
-# Least ratio of the residual of the recurrence to the true one that is not taken for stagnation.
-_LEAST_SHARE = 0.1
+# Reduction of the residual that one run in float32 can reach, and the reduction that a run must achieve for another
+# one of its kind to follow.
+_SINGLE_GAIN, _MIN_GAIN = 1e-5, 0.5
+# Minimum ratio of the residual of the recurrence to the true one that is not taken for stagnation.
+_MIN_SHARE = 0.1
 # Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
 _EACH = {False: 30, True: 100}
-# Least ridge for which columns are scaled, relative to their mean squared norm.
-_LEAST_RIDGE = 1e-3
+# Minimum ridge for which columns are scaled, relative to their mean squared norm.
+_MIN_RIDGE = 1e-3
 
 
 class Iterate(NamedTuple):
@@ -54,7 +51,7 @@ class Iterate(NamedTuple):
     residual: float
 
 
-class KrylovProblem(LeastSquaresProblem):
+class KrylovProblem(RidgeProblem):
     """The problem in terms of products with X_c only, if it is too large to factorise, or faster this way.
 
     For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
@@ -70,14 +67,15 @@ class KrylovProblem(LeastSquaresProblem):
         rows: Rows,
         T: RowTargets,
         mask: np.ndarray | None,
-        weight: int,
+        *,
         tol: float,
         max_iter: int,
         random_state: Any,
         callback: Callable[[int, float], None] | None,
     ) -> None:
         counted = rows if mask is None else Weighted(rows, mask)
-        self.mean = counted.mean() * (rows.shape[0] / weight)
+        n_counted = rows.shape[0] if mask is None else int(mask.sum())
+        self.mean, self.size = counted.mean() * (rows.shape[0] / n_counted), max(rows.shape)
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
@@ -112,7 +110,7 @@ class KrylovProblem(LeastSquaresProblem):
         """Return whether the preparation gave up this ridge."""
         return ridge in self.prepared and not self.prepared[ridge].converged
 
-    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+    def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
@@ -128,14 +126,14 @@ class KrylovProblem(LeastSquaresProblem):
             )
         return found
 
-    def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
+    def attempt(self, ridge: float, start: RidgeSolution | None, patience: float) -> RidgeSolution | None:
         """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
         with single_blas():
             return self._iterate(ridge, start, patience, may_sketch=False)
 
     def _iterate(
-        self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
-    ) -> LeastSquares | None:
+        self, ridge: float, start: RidgeSolution | None, patience: float, may_sketch: bool
+    ) -> RidgeSolution | None:
         here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
         # Without a ridge the solution of least norm is needed, and rounding in float32 would add to its norm.
@@ -162,7 +160,7 @@ class KrylovProblem(LeastSquaresProblem):
             if slow and not may_sketch:
                 return None
             before, here = here, self._at(side, here.X + answer.X, ridge)
-            worth_another = here.residual < _LEAST_GAIN[single] * before.residual
+            worth_another = here.residual < _MIN_GAIN * before.residual
             if not here.residual < before.residual:
                 here = before
             if here.residual <= self.tol or n_iter >= self.max_iter:
@@ -172,7 +170,7 @@ class KrylovProblem(LeastSquaresProblem):
                 worth_another |= not answer.n_iter
             else:
                 # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
-                tol = min(tol, max(_LEAST_SHARE, answer.residual / here.residual) * self.tol)
+                tol = min(tol, max(_MIN_SHARE, answer.residual / here.residual) * self.tol)
             if slow and sketch is None:
                 sketch, single = side.sketch, False
             elif worth_another:
@@ -198,7 +196,7 @@ class KrylovProblem(LeastSquaresProblem):
         # Vectors up to twice as long pay off, since columns can be scaled and rows cannot.
         return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
-    def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
+    def _start(self, ridge: float, start: RidgeSolution | None) -> tuple[Iterate, int]:
         """Return the starting point, and the number of iterations that it took."""
         side = self._side(ridge)
         if ridge in self.prepared:
@@ -225,11 +223,11 @@ class KrylovProblem(LeastSquaresProblem):
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
         return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
 
-    def _solution(self, here: Iterate, n_iter: int) -> LeastSquares:
+    def _solution(self, here: Iterate, n_iter: int) -> RidgeSolution:
         D = here.side.explained(here.X, here.product)
         D = self.mix.T @ (D + D.T) @ self.mix / 2
         W = here.side.coefficients(here.X @ self.mix)
-        return LeastSquares(W, D, self.mean, here.residual, n_iter, "krylov", here)
+        return RidgeSolution(W, D, self.mean, "krylov", here.residual, n_iter, here)
 
     def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
         callback = self.callback
@@ -299,7 +297,7 @@ class ColumnSide:
         None for a very small ridge: plain iterations stay in the range of X', and components outside it would be
         divided by the ridge alone.
         """
-        return Scaling(self._diagonal) if ridge > _LEAST_RIDGE * self._diagonal.mean() else None
+        return Scaling(self._diagonal) if ridge > _MIN_RIDGE * self._diagonal.mean() else None
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -370,8 +368,8 @@ class RowSide(ColumnSide):
         return self._block.single()
 
 
-def _product(X: Block, T: Any) -> tuple[Any]:
-    return (X.t(T),)
+def _product(X: Block, T: Any, numbers: Any = None) -> tuple[Any]:
+    return (X.t(target_block(X, T, numbers)),)
 
 
 def _normal(X: Block, P: Any) -> Any:
