@@ -89,7 +89,7 @@ class RowsEstimator(BaseEstimator):
     # The tasks that are accepted.
     _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    # Largest number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
+    # Maximum number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
     # rank.
     _max_components: ClassVar[int | None] = None
 
@@ -174,7 +174,7 @@ class RowsEstimator(BaseEstimator):
         else:
             self.__dict__.pop("classes_", None)
 
-    def _seen(self, rows: Rows) -> Rows:
+    def _featurized(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: after the feature map, if there is one."""
         feature_map = getattr(self, "feature_map_", None)
         if feature_map is None:

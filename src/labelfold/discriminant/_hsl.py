@@ -52,7 +52,7 @@ class HSL(TwoStage):
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size in bytes of a d x d or n x n matrix.
+        Maximum size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0

@@ -49,7 +49,7 @@ class LDA(TwoStage):
         Number of directions; all when None, which is at most the number of classes less one.
     ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows, like scikit-learn's alpha. At 0 the solution of
-        least norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
+        minimum norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
         "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in the
         space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among multiples
         of this distance, a sequence among its values.
@@ -72,9 +72,9 @@ class LDA(TwoStage):
     tol : float, default=1e-8
         Relative residual at which iterations stop, if the problem is too large to factorise.
     max_iter : int, default=1000
-        Largest number of such iterations; each reads X once.
+        Maximum number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size of a d x d or n x n matrix, and of labelled rows that are read into memory.
+        Maximum size of a d x d or n x n matrix, and of labelled rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0
@@ -220,7 +220,7 @@ class LDA(TwoStage):
         self._keep_task(summary.task, summary.classes)
         self._n_labelled = summary.n
         # Of perfectly separated classes the within-class scatter is only round-off, also that of the rows.
-        self._least_scatter = max(1e-10, 100 * summary.eps)
+        self._min_scatter = max(1e-10, 100 * summary.eps)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of `predict_proba`, without underflow.
@@ -238,7 +238,7 @@ class LDA(TwoStage):
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or the linear score of each class."""
-        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._least_scatter)
+        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._min_scatter)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class without rows so far has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)

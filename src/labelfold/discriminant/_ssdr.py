@@ -55,9 +55,9 @@ class SSDR(LinearReducer):
     tol : float, default=1e-6
         Relative residual at which iterations stop, if there are too many columns for a d x d matrix.
     max_iter : int, default=500
-        Largest number of such iterations; each reads X once.
+        Maximum number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size of a d x d matrix, and of linked rows that are read into memory.
+        Maximum size of a d x d matrix, and of linked rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
         Seed of the initial values of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0

@@ -183,7 +183,7 @@ def directions(
         if isinstance(model.feature_map_, KernelMap):
             problem = _kernel_problem(model.feature_map_, data, Tc)
         else:
-            rows = model._seen(data.rows)
+            rows = model._featurized(data.rows)
             if model.solver == "direct":
                 _check_dense(rows.shape[1], model.max_gram_bytes)
             problem = ridge_problem(
@@ -300,30 +300,22 @@ def embedding_products(
     ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
     Y = labels.columns()
     Yc = spread(Y - data.counts @ data.Y / data.counts.sum(), mask)
-    Ws, mean = [found.W for found in several], several[0].mean
+    W, mean = np.hstack([found.W for found in several]), several[0].mean
+    ends = tuple(np.cumsum([len(found.s) for found in several]).tolist())
     if model.feature_map_ is None:
-        sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
+        sums = Centered(rows, mean).sum(_products, Yc, ones, shared=(ends, W))
     else:
-        scores = Scores(model.feature_map_, mean, np.hstack(Ws))
-        ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
+        scores = Scores(model.feature_map_, mean, W)
         sums = Featurized(rows, scores.transform).sum(_products, Yc, ones, shared=(ends,))
     return list(zip(sums[::2], sums[1::2], strict=True))
 
 
-def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
-    """Return Z'Z and Z'Y_c of several embeddings Z, which are the columns of X up to these ends."""
-    Z, sums = X.raw * ones[:, None], []
+def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...], W: Any = None) -> tuple:
+    """Return Z'Z and Z'Y_c of several embeddings Z: the columns of X W, or of X, up to these ends."""
+    Z, sums = (X.raw if W is None else X @ W) * ones[:, None], []
     for start, end in pairwise((0, *ends)):
         part = Z[:, start:end]
         sums += [part.T @ part, part.T @ Yc]
-    return tuple(sums)
-
-
-def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
-    sums = []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
-        sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)
 
 
@@ -480,7 +472,7 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
     if isinstance(model.ridge, str) and model.ridge == "auto":
         if isinstance(model.feature_map_, KernelMap):
             return default_ridge(labels.n_labelled, kernel_spread(model.feature_map_.of_points()))
-        return default_ridge(labels.n_labelled, row_spread(model._seen(rows), data.mask))
+        return default_ridge(labels.n_labelled, row_spread(model._featurized(rows), data.mask))
     if data.mask is not None:
         n_rows = max(2, int(model.max_gram_bytes / rows.row_bytes()))
         rows = rows.take(np.flatnonzero(data.mask)[:n_rows])
@@ -500,7 +492,7 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
         held = rows.take(test)
         return [one.predict(held) for one in models]
 
-    return chosen_ridge(model, labels, row_spread(model._seen(rows)), predict)
+    return chosen_ridge(model, labels, row_spread(model._featurized(rows)), predict)
 
 
 def _fit_moments(model: Any) -> None:

@@ -306,7 +306,7 @@ class NMFAlpha(DivergenceNMF):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         self._fit_map(rows)
-        return self._seen(rows), labels
+        return self._featurized(rows), labels
 
     @fitting
     def _solve(
@@ -367,7 +367,7 @@ class NMFAlpha(DivergenceNMF):
         return Guide(S[used], labels.index[used], as_rows(kept), self.supervision_), learned
 
     def _place(self, rows: Rows) -> Any:
-        return super()._place(self._seen(rows))
+        return super()._place(self._featurized(rows))
 
     def _check_parts(self, what: str) -> None:
         if self.feature_map_ is not None:

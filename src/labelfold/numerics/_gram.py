@@ -14,7 +14,7 @@ from labelfold.rows import Rows, triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
 # A Cholesky factor of X'X is trusted if it keeps half of the digits: round-off times its condition number is below.
-_TRUSTED = EPS**0.5
+_TRUSTED = np.sqrt(EPS)
 # A direction is determined by the data if its singular value exceeds this many times their rounding errors.
 _ROUNDED = 2.0
 # A column takes no part in a linear dependence if its coefficient is below the first value times its rounding errors,
@@ -101,8 +101,8 @@ class Gram:
         """
         if ridge in self.ridges and len(self.ridges) >= _MIN_RIDGES and len(self.G) > WIDTH:
             if "_shared" not in vars(self):
-                least = [self._min_rcond(ridge) for ridge in self.ridges]
-                solved = Band(self.G, self.constant).solve(M, self.ridges, least)
+                rconds = [self._min_rcond(ridge) for ridge in self.ridges]
+                solved = Band(self.G, self.constant).solve(M, self.ridges, rconds)
                 self._shared = dict(zip(self.ridges, solved, strict=True))
             found = self._shared[ridge]
             if found.F is not None and found.X is not None:
@@ -124,12 +124,12 @@ class Gram:
 
         Besides round-off, the rounding errors of the data must be small relative to the smallest singular value.
         """
-        least = EPS * self.noise / _TRUSTED
+        round_off = EPS * self.noise / _TRUSTED
         if self.rounding is None:
-            return least
+            return round_off
         diagonal = np.diagonal(self.G) + (self.constant + ridge)
         shares = np.divide(self.rounding**2, diagonal, out=np.full(len(diagonal), np.inf), where=diagonal > 0)
-        return max(least, float(shares.max(initial=0.0)))
+        return max(round_off, float(shares.max(initial=0.0)))
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None if the condition would cost too many digits."""
@@ -475,9 +475,9 @@ class Band:
         for one in self.reflections:
             one.apply(C, one.T.T)
         found = []
-        for ridge, least in zip(ridges, np.broadcast_to(min_rcond, len(ridges)), strict=True):
+        for ridge, limit in zip(ridges, np.broadcast_to(min_rcond, len(ridges)), strict=True):
             L, rcond = self._factor(ridge)
-            if rcond < least:
+            if rcond < limit:
                 found.append(Solved(rcond))
                 continue
             F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]

@@ -24,7 +24,7 @@ from labelfold.utils import warn_user
 
 # Squared norms between this and its inverse neither overflow nor vanish in a solve, since their cubes do not; other
 # rows are scaled first.
-_MIN_SQUARE = np.finfo(np.float64).tiny ** (1 / 3)
+_MIN_SQUARE = np.cbrt(np.finfo(np.float64).tiny)
 # With few columns, and dense rows of at most this size in bytes, the minimum is solved for directly after this many
 # rounds of coordinate steps. Coordinate steps alone converge more and more slowly as C grows: with 400 rows, 10
 # columns and C = 100 they stop after 1,000 rounds at a gap of 0.5, where this takes 17 rounds.
@@ -95,7 +95,7 @@ def linear_svm(
     tol : float, default=1e-6
         Tolerance: the relative duality gap.
     max_iter : int, default=1000
-        Largest number of rounds over the dual variables.
+        Maximum number of rounds over the dual variables.
     random_state : int, default=0
         Seed of the order of the rows in each round.
 
@@ -174,7 +174,7 @@ def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) ->
     y : ndarray of shape (n,)
         -1 or +1.
     max_epochs : int
-        Largest number of epochs; an epoch without a mistake is the last.
+        Maximum number of epochs; an epoch without a mistake is the last.
     random_state : int, default=0
         Seed of the order of the rows, which is the same in every epoch.
 

@@ -108,16 +108,16 @@ def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
 def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
     """Scale a warm start to its best multiple within the bounds, never worse than zero, and write its w."""
     curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
-    total, size, most = 0.0, 0.0, np.inf
+    total, size, limit = 0.0, 0.0, np.inf
     for i in range(y.size):
         curvature += diagonal[i] * alpha[i] * alpha[i]
         total += alpha[i]
         size += alpha[i] * np.sqrt(q[i])
         if alpha[i] > 0:
-            most = min(most, upper[i] / alpha[i])
+            limit = min(limit, upper[i] / alpha[i])
     if total > 0:
         curvature = max(curvature, (_NEGLIGIBLE * size) ** 2)
-        factor = min(total / curvature, most) if curvature > 0 else most
+        factor = min(total / curvature, limit) if curvature > 0 else limit
         factor = factor if np.isfinite(factor) else 1.0
         for i in range(y.size):
             alpha[i] = min(factor * alpha[i], upper[i])

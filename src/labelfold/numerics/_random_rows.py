@@ -10,7 +10,7 @@ import numpy as np
 from labelfold.rows import n_threads, run_jobs
 
 # Number of rows drawn by one generator.
-_PIECE = 1 << 16
+_CHUNK = 65_536
 
 
 class RandomRows:
@@ -21,9 +21,9 @@ class RandomRows:
     k : int
         Number of columns.
     seed : int
-        Seed. Rows are drawn in pieces, each with its own generator, a child of this seed.
+        Seed. Rows are drawn in chunks, each with its own generator, a child of this seed.
     first : numpy.random.Generator, optional
-        The generator of the first piece, in place of such a child.
+        The generator of the first chunk, in place of such a child.
     scale : float
         Standard deviation.
     dtype : dtype
@@ -55,22 +55,22 @@ class RandomRows:
         """Return the rows from start to stop."""
         H = np.empty((stop - start, self.k), dtype=self.dtype)
 
-        def draw(pieces: list[int], _: Any) -> None:
-            for piece in pieces:
-                begin = piece * _PIECE
-                end = min(begin + _PIECE, stop)
-                drawn = self._generator(piece).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
+        def draw(chunks: list[int], _: Any) -> None:
+            for chunk in chunks:
+                begin = chunk * _CHUNK
+                end = min(begin + _CHUNK, stop)
+                drawn = self._generator(chunk).standard_normal((end - begin, self.k))[max(start - begin, 0) :]
                 drawn *= self.scale
                 H[max(begin - start, 0) : end - start] = np.abs(drawn) if self.nonnegative else drawn
 
-        pieces = list(range(start // _PIECE, -(-stop // _PIECE)))
-        n_jobs = min(len(pieces), n_threads())
-        run_jobs(draw, [pieces[i::n_jobs] for i in range(n_jobs)])
+        chunks = list(range(start // _CHUNK, -(-stop // _CHUNK)))
+        n_jobs = min(len(chunks), n_threads())
+        run_jobs(draw, [chunks[i::n_jobs] for i in range(n_jobs)])
         return H
 
-    def _generator(self, piece: int) -> np.random.Generator:
+    def _generator(self, chunk: int) -> np.random.Generator:
         if self.first is None:
-            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece,)))
-        if piece == 0:
+            return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(chunk,)))
+        if chunk == 0:
             return deepcopy(self.first)
-        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(piece - 1,)))
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(chunk - 1,)))

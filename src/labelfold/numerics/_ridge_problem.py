@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.numerics._gram import Gram
 from labelfold.rows import Block, Rows
 
 
@@ -53,13 +54,18 @@ class RidgeProblem:
         The mean of the rows in use.
     size : int
         The larger side of X, with which round-off grows.
+    gram : Gram or None
+        The matrix whose factorisation several ridges share, if it has been computed.
     """
 
     mean: np.ndarray
     size: int
+    gram: Gram | None = None
 
     def prepare(self, ridges: Sequence[float]) -> None:
         """Announce the ridges, so that work for all of them can be shared."""
+        if self.gram is not None:
+            self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge; ``start`` is a solution for another."""

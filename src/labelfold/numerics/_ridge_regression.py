@@ -2,7 +2,7 @@ r"""Ridge regression of many targets on centred rows, by the cheapest method tha
 
 .. math:: \min_W \|X_c W - T_c\|_F^2 + g \|W\|_F^2
 
-X_c and T_c are centred over the rows in the mask. For g = 0, W is the solution of least norm.
+X_c and T_c are centred over the rows in the mask. For g = 0, W is the solution of minimum norm.
 
 =========  =============================================================================  ================
 way        what it does                                                                   passes over X
@@ -82,7 +82,7 @@ def ridge_problem(
         For "krylov": the relative residual, and the largest number of iterations. The tolerance is not smaller than
         the precision of float32 data allows.
     max_gram_bytes : int
-        Largest size in bytes of a d x d or n x n matrix.
+        Maximum size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState or None
         Seed of the sketch of "krylov".
     callback : callable, optional
@@ -183,6 +183,8 @@ class GramProblem(FactorProblem):
     in the eigenvectors of G. The triangular factor of X_c is for a G that is too ill-conditioned for both.
     """
 
+    gram: Gram
+
     def __init__(
         self,
         gram: Gram,
@@ -232,10 +234,6 @@ class GramProblem(FactorProblem):
         gram = Gram(G, size, rounding=rounded)
         return cls(gram, M, mean, lambda N: np.linalg.norm(R @ N, axis=0), factor)
 
-    def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among several ridges."""
-        self.gram.expect(ridges)
-
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
         with blas_for(len(self.mean)):
@@ -268,6 +266,8 @@ class KernelProblem(RidgeProblem):
         For a linear kernel: the number of columns of the rows, and their relative round-off.
     """
 
+    gram: Gram
+
     def __init__(
         self,
         K: np.ndarray,
@@ -289,10 +289,6 @@ class KernelProblem(RidgeProblem):
         rounded = None if squares is None else rounding(squares, n_columns, eps)
         self.gram = Gram(Kc, len(K), np.trace(Kc) / len(K) ** 2, noise, rounded, only_products=True)
 
-    def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among several ridges."""
-        self.gram.expect(ridges)
-
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
         A, D = self.gram.solve_trusted(self.T, ridge) or self.gram.solve_spectrum(self.T, ridge)
@@ -312,6 +308,8 @@ class DualProblem(RidgeProblem):
     a dense matrix. Sparse rows are made dense only if K cannot distinguish small eigenvalues from round-off.
     """
 
+    gram: Gram
+
     def __init__(self, rows: Rows, T: RowTargets, mask: np.ndarray | None, max_gram_bytes: int) -> None:
         self.T = T.dense
         if mask is not None:
@@ -324,10 +322,6 @@ class DualProblem(RidgeProblem):
         rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
         self.gram = Gram(K, self.size, np.trace(K) / len(K) ** 2, noise, rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
-
-    def prepare(self, ridges: Sequence[float]) -> None:
-        """Share a factorisation among several ridges."""
-        self.gram.expect(ridges)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""

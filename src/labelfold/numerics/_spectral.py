@@ -16,9 +16,8 @@ from labelfold.utils import warn_user
 
 # The basis grows to this many times the width of a block, and is then reduced to its best vectors.
 _MAX_BLOCKS = 4
-# After projection against V, a column is round-off if its relative norm is below the first value, and a combination
-# of unit columns if its squared norm is below the second.
-_NOISE, _DEPENDENT = 1e-14, 1e-12
+# A combination of unit columns is round-off if its squared norm is below this.
+_DEPENDENT = 1e-12
 # The smallest attainable residual, in units of round-off.
 _ROUND_OFF = 10
 # Maximum of d q^2, for blocks of q columns, at which BLAS has too little to compute between passes to gain from a
@@ -85,9 +84,9 @@ def largest_eigenvectors(
     eps : float
         Round-off of a product with A, relative to the norm of A.
     max_iter : int
-        Largest number of products with A.
+        Maximum number of products with A.
     block : int, optional
-        Largest number of columns of a product after the first; as many as Q has when None. With fewer columns a
+        Maximum number of columns of a product after the first; as many as Q has when None. With fewer columns a
         product costs less, with more there are fewer products.
     callback : callable, optional
         Called with the iteration and the residual.
@@ -165,10 +164,10 @@ def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
     return Q[:, : len(V) - V.shape[1]]
 
 
-def whitening(G: np.ndarray, norms: np.ndarray, noise: float = _NOISE) -> np.ndarray:
+def whitening(G: np.ndarray, norms: np.ndarray, noise: float = 1e-14) -> np.ndarray:
     """Return C (k, m) with C'GC = I, where G (k, k) are inner products of vectors whose ``norms`` were once larger.
 
-    Vectors that are shorter than ``noise`` times these norms, and combinations that are negligible, are dropped.
+    Vectors that are shorter than ``noise`` times these norms, and negligible combinations, are dropped as round-off.
     """
     size = np.sqrt(np.maximum(np.diagonal(G), 0.0))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > noise * norms)
@@ -242,7 +241,7 @@ def randomized_svd(
     n_oversamples : int
         Further columns of the block, which speed up the convergence of the last of the k.
     max_iter : int
-        Largest number of iterations; each reads X once.
+        Maximum number of iterations; each reads X once.
     tol : float
         Stop when :math:`\|X'X v - s^2 v\| \le tol\, s^2` for each of the k vectors, or at the limit set by round-off.
         The relative error of the singular values is then about the square of that.

@@ -192,7 +192,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
             "random_state": self._seed,
         }
         if not isinstance(self.feature_map_, KernelMap):
-            yield Source(self._seen(rows), labels, Y, **options, is_slow=True)
+            yield Source(self._featurized(rows), labels, Y, **options, is_slow=True)
             return
         K = _kernel_matrix(self.feature_map_)
         is_large = self.kernel in POSITIVE and has_large_rank(K)
