@@ -49,10 +49,10 @@ class LDA(TwoStage):
         Number of directions; all when None, which is at most the number of classes less one.
     ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows, like scikit-learn's alpha. At 0 the solution of
-        minimum norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
-        "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in the
-        space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among multiples
-        of this distance, a sequence among its values.
+        minimum norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts
+        better. "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in
+        the space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among
+        multiples of this distance, a sequence among its values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
