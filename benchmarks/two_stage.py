@@ -36,7 +36,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _common import best_of, documents, labelled_documents, pinned, slope
 from labelfold import CCA, HSL, LDA, OPLS
-from labelfold.numerics._least_squares import LeastSquares, pose
+from labelfold.numerics import RidgeSolution, ridge_problem
 from labelfold.rows import Centered, as_rows
 
 RESIDUAL, LEAST_RESIDUAL = 1e-8, 1e-11
@@ -108,8 +108,8 @@ def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: f
     some = columns[:: max(1, sample // 4)]
     for way in ("auto", "dual", "krylov") if ridge >= 1 else ("auto", "dual"):
 
-        def ours(way: str = way) -> LeastSquares:
-            return pose(as_rows(X), T, way=way).solve(ridge)
+        def ours(way: str = way) -> RidgeSolution:
+            return ridge_problem(as_rows(X), T, way=way).solve(ridge)
 
         found = ours()
         reached = max(residual(found.W, every), LEAST_RESIDUAL)
@@ -254,7 +254,7 @@ def fit(method: Callable, X: Any, y: np.ndarray, ridges: np.ndarray) -> None:
 
 
 def first_stage(X: Any, T: np.ndarray, ridges: np.ndarray) -> None:
-    problem = pose(as_rows(X), T, way="dual")
+    problem = ridge_problem(as_rows(X), T, way="dual")
     problem.prepare(ridges)
     for ridge in ridges:
         problem.solve(ridge)

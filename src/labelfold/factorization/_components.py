@@ -24,7 +24,7 @@ from labelfold.utils import Interval, StrOptions, warn_user
 class Factorisation(Iterative, Reducer):
     """A factorisation X = H B' with ``components_`` B' (k, d), found by iterations."""
 
-    _most_components = 10
+    _max_components = 10
     _parameter_constraints = constraints(
         *("n_components", "max_iter", "random_state", "verbose", "on_interrupt"),
         tol=[Interval(Real, 0, None, closed="left")],  # 0 takes max_iter iterations

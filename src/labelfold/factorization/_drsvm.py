@@ -29,7 +29,7 @@ from labelfold.factorization._components import (
     shrunk_away,
     squared_misfit,
 )
-from labelfold.numerics import linear_svms
+from labelfold.numerics import linear_svm
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 
@@ -511,7 +511,7 @@ def _train_svms(problem: DRSVMProblem, model: DRSVMState) -> DRSVMState:
     H, old = model.H_labelled, (model.W, model.intercept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = linear_svms(
+        found = linear_svm(
             H,
             problem.T,
             problem.C / problem.svm_penalty,

@@ -25,7 +25,7 @@ from labelfold.factorization._divergence import divergence, sum_of_divergences
 from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDirections, iterates
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
-from labelfold.numerics import linear_svm, linear_svms, nonnegative_numbers, perceptron
+from labelfold.numerics import linear_svm, nonnegative_numbers, perceptron
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.utils import StrOptions
 
@@ -305,7 +305,7 @@ class NMFAlpha(DivergenceNMF):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         self._fit_map(rows)
-        return self._seen(rows), labels
+        return self._featurized(rows), labels
 
     @fitting
     def _factorise(
@@ -375,7 +375,7 @@ class NMFAlpha(DivergenceNMF):
         return PreservedDirections(S[used], labels.index[used], as_rows(StX), self.supervision_), svms
 
     def _embed(self, rows: Rows) -> Any:
-        return super()._embed(self._seen(rows))
+        return super()._embed(self._featurized(rows))
 
     def _check_parts(self, what: str) -> None:
         if self.feature_map_ is not None:
@@ -463,7 +463,7 @@ def dual_directions(
     """
     signs = labels.signs()
     if kind == "svm" and not _pairs(labels, multiclass):
-        alpha = linear_svms(X, signs, C).alpha  # (l, p)
+        alpha = linear_svm(X, signs, C).alpha  # (l, p)
         return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
     train: Callable[[Any, np.ndarray], np.ndarray] = {
         "svm": lambda X, y: linear_svm(X, y, C).alpha,

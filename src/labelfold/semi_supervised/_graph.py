@@ -12,14 +12,13 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.features import default_gamma
-from labelfold.numerics import NORMS
 from labelfold.rows import Rows, as_rows, short_indices, stored_values
 
 # Block size in MB for distances of sparse rows. It is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
-# Largest entry of X for which squared distances do not overflow.
-_LARGEST = 1e145
+# Maximum entry of X for which squared distances do not overflow; in float32 its inverse is the minimum.
+_LARGEST, _LARGEST_SINGLE = 1e145, 1e15
 
 
 def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
@@ -155,8 +154,7 @@ def _points(rows: Rows, metric: str) -> Any:
     largest = float(max(X.max(), -X.min()))
     if largest > _LARGEST:
         raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
-    least, most = NORMS[np.dtype(np.float32)]
-    if rows.dtype == np.float32 and largest and not least <= largest <= most:
+    if rows.dtype == np.float32 and largest and not 1 / _LARGEST_SINGLE <= largest <= _LARGEST_SINGLE:
         raise ValueError(
             f"X has entries of {largest:.1e}, whose squares leave the range of float32; pass float64, or multiply X "
             "by a constant"
