@@ -11,8 +11,8 @@ import labelfold.rows.adapters._device as device_rows
 from containers import CONTAINERS, params
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
+from labelfold.rows.adapters._device import MIN_ZEROS
 from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.adapters._device_sparse import SPARSE
 from labelfold.rows.loops import on_gpu
 
 torch_too = pytest.mark.parametrize("container", params("device"))
@@ -214,7 +214,7 @@ def test_sparse_tensors(estimator, layout, density):
     X[(0.7 if density == "some" else 1.04) > X] = 0
     y = np.arange(200) % 3
     X[y == 1, 0] += 1
-    assert (SPARSE * (X != 0).sum() > X.size) == (density == "some")
+    assert (MIN_ZEROS * (X != 0).sum() > X.size) == (density == "some")
     dense = estimator.fit(X, y).transform(X)
     device = next(c for c in CONTAINERS if c.name == "torch").build(X, None).device
     tensor = getattr(torch.from_numpy(X).to(device), layout)()

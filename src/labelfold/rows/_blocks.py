@@ -58,8 +58,6 @@ class Block:
     is_sparse: bool = False
     # "dense" or "sparse" on the host, or "device": the key of an algorithm that has a loop of its own for each.
     kind: str = "dense"
-    # Sparse rows on a GPU, as they are stored: what the loops over their entries take.
-    sparse_part: Any = None
 
     # Every kind of block has these operations too, with its own code.
     t: Callable[[Any], Term]

@@ -62,13 +62,9 @@ def _adapted(X: Any, like: Any) -> Rows:
 
         return DaskRows(X)
     if is_array_api_obj(X):
-        if "sparse" in str(getattr(X, "layout", "")):
-            from labelfold.rows.adapters._device_sparse import DeviceSparseRows
+        from labelfold.rows.adapters._device import DeviceRows, DeviceSparseRows
 
-            return DeviceSparseRows(X)
-        from labelfold.rows.adapters._device import DeviceRows
-
-        return DeviceRows(X)
+        return DeviceSparseRows(X) if "sparse" in str(getattr(X, "layout", "")) else DeviceRows(X)
     if _is_blocks(X):
         return IterableRows(X)
     return memory_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)

@@ -1,13 +1,15 @@
-"""Rows of an array-API array (torch, CuPy, ...), processed on their device."""
+"""Rows of an array-API array (torch, CuPy, ...), dense or sparse, processed on their device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from scipy import sparse
 
 from labelfold.rows._protocol import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import (
@@ -41,6 +43,9 @@ FEW_BYTES = 4 << 20
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
 _LATE = 0.95
+
+# Products with a sparse tensor use its stored entries, if at most one entry of X in this number is stored.
+MIN_ZEROS = 8
 
 
 class DeviceRows(LocalRows):
@@ -259,3 +264,153 @@ class _Concatenated(Mapped):
         if not self._parts:
             return None
         return self._parts[0] if len(self._parts) == 1 else self._xp.concat(self._parts, axis=0)
+
+
+class DeviceSparseRows(DeviceRows):
+    """Rows of a sparse tensor, with torch's own products.
+
+    ``X @ M`` and ``X.t(H)`` use the stored entries, if at most one in eight entries of X is stored. For sums over rows
+    the entries of a block are also stored by columns in float64, by the first pass that needs them, and kept for later
+    passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and minima of
+    rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore have as many
+    rows as dense blocks, and rows that are stored in more entries are always made dense. On a GPU these operations
+    take as long as for a dense tensor, which is the better choice for data that fit into its memory.
+    """
+
+    def __init__(self, X: Any) -> None:
+        check_two_dimensional(X.ndim)
+        super().__init__(X if "csr" in str(X.layout) else X.to_sparse_csr())
+        self._values = self.xp.astype(self.X.values(), self._dtype, copy=False)
+        self._columns, self._ends = self.X.col_indices(), self.X.crow_indices()
+        n, d = self.shape
+        self._is_dense = MIN_ZEROS * self._values.shape[0] > n * d
+        self._parts: dict[tuple[int, int], SparsePart] = {}
+
+    def cuts(self) -> np.ndarray:
+        """Return the block boundaries: those of dense rows, since some operations make a block dense."""
+        return even_cuts(self.shape[0], int(max(1, self._bytes // max(1, super().row_bytes()))))
+
+    def row_bytes(self) -> float:
+        """Return the average number of bytes of a row."""
+        n_bytes = self._values.nbytes + self._columns.nbytes + self._ends.nbytes
+        return n_bytes / max(1, self.shape[0])
+
+    def block(self, start: int, stop: int) -> DeviceBlock:
+        """Return rows ``start`` to ``stop``."""
+        part = self._parts.get((start, stop))
+        if part is None:
+            ends = self._ends[start : stop + 1]
+            first, last = (int(end) for end in to_host(ends[:: stop - start])[:2])
+            csr = self._csr(self._values[first:last], self._columns[first:last], ends - first)
+            part = self._parts[start, stop] = SparsePart(self.xp, csr)
+        if self._is_dense:
+            return DeviceBlock(part.csr.to_dense(), self.xp, self)
+        return DeviceSparseBlock(part, self.xp, self)
+
+    def _csr(self, values: Any, columns: Any, ends: Any) -> Any:
+        size = (ends.shape[0] - 1, self.shape[1])
+        return self.xp.sparse_csr_tensor(ends, columns, values, size=size, check_invariants=False)
+
+    def _take_less(self) -> None:
+        self._parts.clear()
+        super()._take_less()
+
+    def _turned(self, a: Any) -> Any:
+        # In row order, since each stored entry takes a row of M.
+        return a
+
+    def look(self) -> None:
+        """Check that all values are finite, unless that has been done."""
+        if self._is_finite:
+            return
+        finite = self.xp.isfinite(self._values)
+        if not bool(self.xp.all(finite)):
+            at = int(np.flatnonzero(~to_host(finite))[0])
+            row = int(np.searchsorted(to_host(self._ends), at, side="right")) - 1
+            raise not_finite(float(self._values[at]), row, int(self._columns[at]))
+        self._is_finite = True
+
+    def _survey(self) -> np.ndarray:
+        """Return the sum of squares of each column."""
+        squares = wide(self.xp, self._values) ** 2
+        total = self.xp.zeros((self.shape[1],), dtype=squares.dtype, device=self.device)
+        return np.asarray(to_host(total.index_add(0, self._columns, squares)), dtype=np.float64)
+
+    def _check_values(self) -> None:
+        self.look()
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
+        if len(index) * self.row_bytes() <= FEW_BYTES:
+            return self.take(index)
+        return DeviceSparseRows(self._csr(*self._taken(index)))
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, sparse, on the host."""
+        values, columns, ends = map(to_host, self._taken(index))
+        return memory_rows(sparse.csr_array((values, columns, ends), shape=(len(index), self.shape[1])))
+
+    def _taken(self, index: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return the values, columns and ends of some rows."""
+        xp, chosen = self.xp, self._to_device(np.asarray(index, dtype=np.int64))
+        begin = xp.take(self._ends, chosen)
+        lengths = xp.take(self._ends, chosen + 1) - begin
+        ends = xp.concat([xp.zeros_like(lengths[:1]), xp.cumulative_sum(lengths, dtype=lengths.dtype)])
+        place = xp.repeat(begin - ends[:-1], lengths) + xp.arange(int(ends[-1]), device=self.device)
+        return xp.take(self._values, place), xp.take(self._columns, place), ends
+
+
+class SparsePart:
+    """The rows of a block as a sparse tensor, and their transpose.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of torch.
+    csr : tensor of shape (m, d)
+        The rows.
+    """
+
+    def __init__(self, xp: Any, csr: Any) -> None:
+        self.xp, self.csr = xp, csr
+        self.shape, self.dtype, self.device = tuple(csr.shape), csr.dtype, csr.device
+
+    @cached_property
+    def transpose(self) -> Any:
+        """The transpose in float64, for sums over rows."""
+        csc = self.csr.to_sparse_csc()
+        parts = (csc.ccol_indices(), csc.row_indices(), wide(self.xp, csc.values()))
+        return self.xp.sparse_csr_tensor(*parts, size=self.shape[::-1], check_invariants=False)
+
+
+class DeviceSparseBlock(DeviceBlock):
+    """Rows of a sparse tensor: products use the stored entries, other operations a dense copy."""
+
+    _stored: SparsePart
+
+    @cached_property
+    def _dense_rows(self) -> Any:
+        return self._stored.csr.to_dense()
+
+    def _dense(self) -> Any:
+        return self._dense_rows
+
+    def _is_tiled(self, M: Any) -> bool:
+        return False
+
+    def _look(self) -> None:
+        if self.watch is not None:
+            self.watch.look()
+
+    def _product(self, M: Any) -> Any:
+        self._look()
+        return self._stored.csr @ M
+
+    def _transposed(self, H: Any) -> Any:
+        self._look()
+        return self._stored.transpose @ wide(self.xp, H)
+
+    def _column_sums(self) -> Any:
+        return self._transposed(
+            self.xp.ones((self.shape[0],), dtype=self._stored.dtype, device=self._stored.device)
+        )
