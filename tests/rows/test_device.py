@@ -12,8 +12,7 @@ from containers import CONTAINERS, params
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
 from labelfold.rows.adapters._device import MIN_ZEROS
-from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.loops import on_gpu
+from labelfold.rows.adapters._device_blocks import for_gpu_loops, to_host
 
 torch_too = pytest.mark.parametrize("container", params("device"))
 
@@ -54,7 +53,9 @@ def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
     )
     view = Centered(rows)
     H, sums = view.sweep(_there_and_back, shared=(M,))
-    assert set(late) == (set() if on_gpu(rows.X) else {offset < 1})  # there loops subtract it as they read
+    assert set(late) == (
+        set() if for_gpu_loops(rows.X) else {offset < 1}
+    )  # there loops subtract it as they read
     exact = X.astype(np.float64) - view.center
     np.testing.assert_allclose(rows.get(H), exact @ M, atol=2e-6)
     for found, wanted in zip(sums, (exact.T @ (exact @ M), exact.sum(axis=0), exact.T @ exact), strict=True):
@@ -274,8 +275,8 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
-    from labelfold.factorization import _divergence as ratios, _triton_divergence as loops
-    from labelfold.rows.loops import _triton_loops as products
+    from labelfold.factorization import _divergence as ratios
+    from labelfold.rows.loops import _triton_loops as products, _triton_ratios as loops
 
     n, d, k = shape
     rng = np.random.default_rng(0)

@@ -373,7 +373,7 @@ class _State(NamedTuple):
 def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
     """Return the state after an update of the basis."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows import aligned
+    from labelfold.rows.loops import aligned
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)

@@ -1,3 +1,4 @@
+from . import loops as loops
 from ._blocks import (
     Block as Block,
     add_product as add_product,
@@ -49,6 +50,7 @@ from ._wrappers import (
 )
 from .adapters._device_blocks import (
     any_to_host as any_to_host,
+    for_gpu_loops as for_gpu_loops,
     outer_spectrum as outer_spectrum,
     to_device as to_device,
     to_host as to_host,
@@ -59,16 +61,4 @@ from .adapters._files import (
 from .adapters._local import (
     all_finite as all_finite,
     dense_block_rows as dense_block_rows,
-)
-from .loops import (
-    on_gpu as on_gpu,
-    tiled as tiled,
-)
-from .loops._vectors import (
-    add_plain_rows as add_plain_rows,
-    add_rows as add_rows,
-    add_to_rows as add_to_rows,
-    aligned as aligned,
-    plain_products as plain_products,
-    row_products as row_products,
 )

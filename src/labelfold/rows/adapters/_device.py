@@ -269,12 +269,12 @@ class _Concatenated(Mapped):
 class DeviceSparseRows(DeviceRows):
     """Rows of a sparse tensor, with torch's own products.
 
-    ``X @ M`` and ``X.t(H)`` use the stored entries, if at most one in eight entries of X is stored. For sums over rows
-    the entries of a block are also stored by columns in float64, by the first pass that needs them, and kept for later
-    passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and minima of
-    rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore have as many
-    rows as dense blocks, and rows that are stored in more entries are always made dense. On a GPU these operations
-    take as long as for a dense tensor, which is the better choice for data that fit into its memory.
+    ``X @ M`` and ``X.t(H)`` use the stored entries, if at most one in eight entries of X is stored. For sums over
+    rows the entries of a block are also stored by columns in float64, in the first pass that needs them, and kept for
+    later passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and minima
+    of rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore have as
+    many rows as those of a dense tensor, and such operations take as long. Data with many stored entries should be a
+    dense tensor if they fit into the memory of the device.
     """
 
     def __init__(self, X: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,6 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block, unshift
 from labelfold.rows._sums import ArrayTerm, Term, Together
-from labelfold.rows.loops import tiled
 
 # Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
@@ -170,7 +170,7 @@ class DeviceBlock(Block):
 
     def _is_tiled(self, M: Any) -> bool:
         """Whether the loops for a GPU take products with a narrow matrix."""
-        if M.ndim != 2 or not tiled(self._stored, M):
+        if M.ndim != 2 or not for_gpu_loops(self._stored, M):
             return False
         from labelfold.rows.loops import _triton_loops as loops
 
@@ -247,7 +247,7 @@ class DeviceBlock(Block):
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
         B = A if B is None else B
-        if B.ndim == 2 and tiled(A, B):
+        if B.ndim == 2 and for_gpu_loops(A, B):
             from labelfold.rows.loops import _triton_loops as loops
 
             if loops.takes(A.shape[1]) and loops.takes(B.shape[1]):
@@ -265,7 +265,7 @@ class DeviceBlock(Block):
         """Return the sum of the rows, added up in float64."""
         if self.weights is not None:
             return self.t(self.xp.ones_like(self.weights))
-        if tiled(self._stored):
+        if for_gpu_loops(self._stored):
             from labelfold.rows.loops import _triton_loops as loops
 
             total = loops.column_sums(self._stored, self._center_pair())
@@ -415,6 +415,23 @@ def squares(xp: Any, X: Any) -> Any:
 def wide(xp: Any, x: Any) -> Any:
     """Return an array in float64; unchanged if the device has no float64."""
     return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
+
+
+def for_gpu_loops(*arrays: Any) -> bool:
+    """Return whether the loops compiled for a GPU take these arrays, of which the first holds rows.
+
+    They take float32 tensors on a GPU, with rows whose entries are adjacent, where Triton is installed.
+    """
+    return (
+        all(is_torch_array(a) and _is_gpu(a.device) and "float32" in str(a.dtype) for a in arrays)
+        and arrays[0].stride(1) in (0, 1)
+        and _has_triton()
+    )
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None  # it comes with torch, on Linux only
 
 
 def has_float64(xp: Any, x: Any) -> bool:

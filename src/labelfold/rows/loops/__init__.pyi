@@ -1,25 +1,13 @@
-from ._gpu import (
-    on_gpu as on_gpu,
-    tiled as tiled,
-)
-from ._triton_loops import (
-    COLUMNS as COLUMNS,
-    ROWS as ROWS,
-    any_length as any_length,
-    first_row as first_row,
-    lengths as lengths,
-    lie_of as lie_of,
-    of_row as of_row,
-    padded as padded,
-    parted_dot as parted_dot,
-    parts as parts,
-    shift_of as shift_of,
-    short as short,
-    tile as tile,
-    tiles as tiles,
-    turned_tile as turned_tile,
-    two_parts as two_parts,
+from ._triton_ratios import (
+    ratio_rows as ratio_rows,
+    ratio_sums as ratio_sums,
 )
 from ._vectors import (
+    add_plain_rows as add_plain_rows,
+    add_rows as add_rows,
+    add_to_rows as add_to_rows,
+    aligned as aligned,
+    plain_products as plain_products,
+    row_products as row_products,
     run as run,
 )

@@ -1,7 +1,7 @@
-"""Compiled for a GPU: the I-divergence of dense rows, of which no n x d array but X itself is read or written.
+"""Compiled for a GPU: products of the ratios R = X / P of dense rows, where P = H V' is held above a floor.
 
-With P = H V' held above a floor and R = X / P. Triton compiles the loops when they are first used; they take float32
-tensors.
+Of all n x d arrays only X itself is read, and none is written. Triton compiles the loops when they are first used;
+they take float32 tensors.
 
 ===================  ===============================================================================
 ``ratio_rows``       R V (m, k)
@@ -17,7 +17,7 @@ import torch
 import triton
 import triton.language as tl
 
-from labelfold.rows.loops import (
+from labelfold.rows.loops._triton_loops import (
     COLUMNS,
     ROWS,
     any_length,
