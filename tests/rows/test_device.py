@@ -95,7 +95,7 @@ def test_less_memory_than_a_pass_takes(container, tmp_path, monkeypatch):
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return block.colsum()
 
-    monkeypatch.setattr(device_rows, "LEAST_DEVICE_BYTES", 64)
+    monkeypatch.setattr(device_rows, "MIN_DEVICE_BYTES", 64)
     rows._bytes = X.nbytes
     np.testing.assert_allclose(rows.sum(hungry), X.sum(axis=0, dtype=np.float64), rtol=1e-6)
     assert sizes[0] == 5000

@@ -139,7 +139,7 @@ def test_some_rows_stay_on_the_device_where_they_are_many(monkeypatch):
 
 
 def test_less_memory_than_a_pass_over_sparse_rows_of_a_device_takes(monkeypatch):
-    monkeypatch.setattr(device_rows, "LEAST_DEVICE_BYTES", 64)
+    monkeypatch.setattr(device_rows, "MIN_DEVICE_BYTES", 64)
     X = entries()
     rows = as_rows(tensor(X))
     rows.t(X[:, :2])

@@ -502,7 +502,13 @@ def divergence_start(
     # To shuffle all row numbers takes longer than a pass if there are many.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
     V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
-    return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V
+    H = rows.each(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
+    return H, V
+
+
+def _repeated(k: int, divisor: float, dtype: Any, start: int, stop: int, row: np.ndarray) -> np.ndarray:
+    """Return k equal columns, the sums of rows over ``divisor``."""
+    return np.repeat(row.astype(dtype)[:, None] / divisor, k, axis=1)
 
 
 def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:

@@ -29,7 +29,7 @@ from array_api_compat import array_namespace
 from labelfold.numerics._gram import Factor, Gram, lost, rounding, solve_spectrum
 from labelfold.numerics._iterative import KrylovProblem
 from labelfold.numerics._problems import DualProblem, LeastSquares, LeastSquaresProblem
-from labelfold.rows import Block, Rows, blas_for, centered, less_outer
+from labelfold.rows import Block, Rows, add_product, centered, single_blas
 
 MAX_GRAM_BYTES = 512 << 20
 # Iterations are tried first if a factorisation costs as much as at least this many of them. With fewer they are
@@ -250,7 +250,7 @@ class GramProblem(LeastSquaresProblem):
         guess = sample.mean().astype(rows.dtype).astype(np.float64)  # with the precision of the blocks
         G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
-        G = less_outer(G, weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
+        G = add_product(G, -weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
         mean = guess + shift
         # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
         noise = lost(np.diagonal(G), weight * mean**2) if sample.whole().is_sparse else 1.0
@@ -268,7 +268,7 @@ class GramProblem(LeastSquaresProblem):
 
     def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
         """Solve for one ridge."""
-        with blas_for(len(self.mean)):
+        with single_blas(len(self.mean)):
             found = self.gram.solve(self.M, ridge)
             if found is not None:
                 W, D = found[1], found[0].T @ found[0]

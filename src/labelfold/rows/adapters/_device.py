@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import sparse
 
-from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._rows import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import (
     DeviceBlock,
     DeviceMatrix,
@@ -22,8 +22,9 @@ from labelfold.rows.adapters._device_blocks import (
 )
 from labelfold.rows.adapters._local import (
     LocalRows,
-    Mapped,
+    RowResults,
     check_finite,
+    check_results,
     check_two_dimensional,
     even_cuts,
     floating,
@@ -32,13 +33,12 @@ from labelfold.rows.adapters._local import (
 )
 from labelfold.utils import warn_user
 
-# Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its
-# memory does not suffice for a pass. On the host the size limits the memory of a pass.
-DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
-LEAST_DEVICE_BYTES = 1 << 20
+# Bytes of blocks. They are large on a device, since every operation has a cost to start, and become smaller if its
+# memory does not suffice for a pass, down to the minimum. On the host the size limits the memory of a pass.
+DEVICE_BYTES, MIN_DEVICE_BYTES, HOST_BYTES = 4_000_000_000, 1_000_000, 64_000_000
 
-# Bytes of rows over which a pass on the host takes less time than to start one on a device.
-FEW_BYTES = 4 << 20
+# Bytes of rows for which a pass on the host takes less time than to start one on a device.
+FEW_BYTES = 4_000_000
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
@@ -48,8 +48,30 @@ _LATE = 0.95
 MIN_ZEROS = 8
 
 
+class DeviceResults(RowResults):
+    """Row results on a device, concatenated at the end."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._parts: list[Any] = []
+
+    def store(self, start: int, stop: int, result: Any) -> None:
+        """Keep the results of rows ``start`` to ``stop``, which follow those before."""
+        check_results(result, stop - start)
+        self._parts.append(result)
+
+    @property
+    def values(self) -> Any:
+        """The results of all rows; None if there are none."""
+        if len(self._parts) < 2:
+            return self._parts[0] if self._parts else None
+        return array_namespace(self._parts[0]).concat(self._parts, axis=0)
+
+
 class DeviceRows(LocalRows):
     """Rows of an array-API array, in large blocks, one after the other."""
+
+    max_workers = 1  # the device itself works in parallel
+    results = DeviceResults
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
@@ -76,7 +98,7 @@ class DeviceRows(LocalRows):
         self._is_finite = False
         # Sums of products of a first pass, by which values are checked after it.
         self._noted: list[Any] = []
-        # Shared arrays of the pass under way, on the host: what is decided by them takes no copy back.
+        # Host copies of the shared arrays of the pass under way, so that decisions by their values need no copy back.
         self._at_hand: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
@@ -87,24 +109,22 @@ class DeviceRows(LocalRows):
         """Return rows ``start`` to ``stop``."""
         return DeviceBlock(self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self)
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
+    def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
         """Make one pass; values are checked to be finite in the first one. Blocks become smaller where needed."""
         while True:
             try:
-                made = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+                made = super().sweep(f, *aligned, **options)
                 self._check_noted()
                 return made
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
                     self.look()  # what went wrong may have been a value
                     raise
-                if self._bytes <= LEAST_DEVICE_BYTES:
+                if self._bytes <= MIN_DEVICE_BYTES:
                     raise MemoryError(
                         f"{self.device} has too little free memory for a pass over X of {self.shape[0]} rows and "
-                        f"{self.shape[1]} columns, even {self._bytes >> 20} MB at a time; free some of it, or pass X "
-                        "as a NumPy array"
+                        f"{self.shape[1]} columns, even {self._bytes // 1_000_000} MB at a time; free some of it, or "
+                        "pass X as a NumPy array"
                     ) from error
             finally:
                 self._at_hand.clear()
@@ -115,14 +135,6 @@ class DeviceRows(LocalRows):
     def _take_less(self) -> None:
         """Make blocks smaller."""
         self._bytes //= 4
-
-    def n_workers(self) -> int:
-        """Return 1: the device itself works in parallel."""
-        return 1
-
-    def mapped(self) -> Mapped:
-        """Return an empty container for row results."""
-        return _Concatenated(self.shape[0], self.xp)
 
     def share(self, values: tuple) -> tuple:
         """Return arrays on the device, floats in the dtype of X; other values unchanged."""
@@ -249,32 +261,15 @@ class DeviceRows(LocalRows):
             raise not_finite(float(X[row, column]), start + row, column)
 
 
-class _Concatenated(Mapped):
-    """Row results on a device, concatenated at the end."""
-
-    def __init__(self, n_rows: int, xp: Any) -> None:
-        super().__init__(n_rows)
-        self._xp = xp
-        self._parts: list[Any] = []
-
-    def write(self, start: int, stop: int, result: Any) -> None:
-        self._parts.append(result)
-
-    def result(self) -> Any:
-        if not self._parts:
-            return None
-        return self._parts[0] if len(self._parts) == 1 else self._xp.concat(self._parts, axis=0)
-
-
 class DeviceSparseRows(DeviceRows):
     """Rows of a sparse tensor, with torch's own products.
 
     ``X @ M`` and ``X.t(H)`` use the stored entries, if at most one in eight entries of X is stored. For sums over
     rows the entries of a block are also stored by columns in float64, in the first pass that needs them, and kept for
-    later passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and minima
-    of rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore have as
-    many rows as those of a dense tensor, and such operations take as long. Data with many stored entries should be a
-    dense tensor if they fit into the memory of the device.
+    later passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and
+    minima of rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore
+    have as many rows as those of a dense tensor, and such operations take as long. Data with many stored entries
+    should be a dense tensor if they fit into the memory of the device.
     """
 
     def __init__(self, X: Any) -> None:
