@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, RegressorTags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base._scores import decide, measure_of
 from labelfold.labels import Labels, read_labels, score_targets
@@ -20,22 +20,15 @@ from labelfold.rows import (
     Featurized,
     Rows,
     all_finite,
-    as_rows,
-    columns_of,
     dense_block_rows,
-    first_unlike_a_number,
     gathered,
-    is_table,
-    refuse_odd_table,
-    stored_values,
     to_host,
+    validated_rows,
 )
 from labelfold.utils import (
     Interval,
     StrOptions,
     available_if,
-    check_feature_names,
-    check_n_features,
     fit_context,
 )
 
@@ -112,29 +105,7 @@ class RowsEstimator(BaseEstimator):
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""
-        if is_table(X):
-            refuse_odd_table(X)
-            try:
-                rows = as_rows(
-                    validate_data(
-                        self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
-                    )
-                )
-            except (TypeError, ValueError) as error:
-                if cell := first_unlike_a_number(X):
-                    why = f" ({error})" if " of type " in cell else ""
-                    raise (TypeError if isinstance(error, TypeError) else ValueError)(
-                        f"{cell}, where {type(self).__name__} expects numbers; put labelfold.Recipe() before it in a "
-                        f"pipeline, which reads text, categories and dates, or drop the column{why}"
-                    ) from None
-                raise
-        else:
-            rows = as_rows(X, None if reset else self)  # checks the values, unless they are rows already
-            if rows.names is not None:
-                self._check_names(rows.names, reset=reset)
-            elif rows is not X:
-                check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
-            check_n_features(self, rows, reset=reset)
+        rows = validated_rows(self, X, reset=reset)
         if reset and self._max_components is not None:
             k, n_max = getattr(self, "n_components", None), self._max_components * max(rows.shape)
             if isinstance(k, Integral) and int(k) > n_max:
@@ -143,17 +114,6 @@ class RowsEstimator(BaseEstimator):
                     f"{n_max} at most is expected"
                 )
         return rows
-
-    def _check_names(self, names: list[str], *, reset: bool) -> None:
-        """Store the names of the columns of a file, or compare them with those of `fit`."""
-        if reset:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif list(getattr(self, "feature_names_in_", names)) != names:
-            now, then = (", ".join(map(repr, some[:5])) for some in (names, list(self.feature_names_in_)))
-            raise ValueError(
-                f"X has the columns {now}, ..., where {type(self).__name__} was fitted on {then}, ...; give it the "
-                "same columns in the same order"
-            )
 
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
@@ -237,7 +197,7 @@ def fitting(fit: _Fit) -> _Fit:
                 fitted = fit(self, *args, **options)
         except (np.linalg.LinAlgError, ArithmeticError) as error:
             raise _out_of_range(self) from error
-        if any(_is_lost(value) for name, value in vars(self).items() if name.endswith("_")):
+        if not all(all_finite(value) for name, value in vars(self).items() if name.endswith("_")):
             raise _out_of_range(self)
         return fitted
 
@@ -247,7 +207,7 @@ def fitting(fit: _Fit) -> _Fit:
 
 def finite(model: Any, made: Any) -> Any:
     """Return the output of a fitted model; raise an error if it has overflowed."""
-    if _is_lost(made):
+    if not all_finite(made):
         raise ValueError(
             f"{type(model).__name__} makes numbers of these rows that leave the range of {made.dtype}; give X in the "
             "scale of the rows it was fitted to, in float64"
@@ -261,13 +221,6 @@ def _out_of_range(model: Any) -> ValueError:
         f"{' '.join(repr(model).split())} was given X whose numbers leave the range of floating point on the way to "
         "a result; multiply X by a constant or scale its columns to about 1, and keep parameters near their defaults"
     )
-
-
-def _is_lost(value: Any) -> bool:
-    """Return whether an array of floats has entries that are not finite."""
-    if getattr(getattr(value, "dtype", None), "kind", "") != "f":
-        return False
-    return not all_finite(stored_values(value))
 
 
 def refuse_without_kernel(**given: Any) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.base import Iterative, Reducer, constraints
 from labelfold.labels import Labels
 from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
-from labelfold.rows import Block, Rows, any_to_host, as_rows, run_jobs, shares, to_device, to_host
+from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, to_device, to_host
 from labelfold.utils import Interval, StrOptions, warn_user
 
 
@@ -418,7 +418,7 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
     n, d = rows.shape
-    init = [any_to_host(factor) for factor in init]
+    init = [to_host(factor) for factor in init]
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(

@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from labelfold.rows import Block, Rows, Term, as_rows, dense_block_rows, n_threads, tiled, to_device, to_host
+from labelfold.rows import (
+    Block,
+    Rows,
+    Term,
+    as_rows,
+    dense_block_rows,
+    for_gpu_loops,
+    n_threads,
+    to_device,
+    to_host,
+)
 
 
 def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
@@ -164,11 +174,11 @@ def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
 
 def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
     """Return the module of loops compiled for a GPU, if they take these arrays; else None."""
-    if not tiled(X.raw, H, V):
+    if not for_gpu_loops(X.raw, H, V):
         return None
-    from labelfold.factorization import _triton_divergence
+    from labelfold.rows import loops
 
-    return _triton_divergence
+    return loops
 
 
 class RatioSums(Term):
@@ -231,7 +241,7 @@ class GatheredRatioSums(Term):
 def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tuple[np.ndarray, float]:
     """Return the sums over each column, from all of H, after the pass."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows import aligned
+    from labelfold.rows.loops import aligned
 
     parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
     H = aligned((sum(map(len, parts)), V.shape[1]), V.dtype)

@@ -32,16 +32,7 @@ import numpy as np
 from scipy import sparse
 
 from labelfold.factorization._divergence import floor
-from labelfold.rows import (
-    add_rows,
-    add_to_rows,
-    aligned,
-    n_threads,
-    row_products,
-    run_jobs,
-    shares,
-)
-from labelfold.rows.loops import run
+from labelfold.rows import loops, n_threads, run_jobs, shares
 from labelfold.utils import FAST, compiled
 
 _compile = compiled(FAST)
@@ -66,7 +57,7 @@ def csr_ratio_rows(
     """Return R V (m, k) for CSR rows, R = X / (H V')."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
     out = np.empty_like(H)
-    run(_gather, _special(H.shape[1]), data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
+    loops.run(_gather, _special(H.shape[1]), data, indices, indptr, 0, len(H), H, V, out, _floor(H), False)
     return out
 
 
@@ -76,21 +67,21 @@ def csr_ratio_scatter(
     """Add R'H to ``out`` (d, k) for CSR rows; return the sums over the non-zeros of x log(x/p) - x + p and of p."""
     H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
     special = _special(H.shape[1])
-    return run(_scatter, special, data, indices, indptr, 0, len(H), H, V, out, _floor(H), True)
+    return loops.run(_scatter, special, data, indices, indptr, 0, len(H), H, V, out, _floor(H), True)
 
 
 def csc_ratio_sums(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, V: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
     """Return R'H (d, k) and the two sums. Each column of X gathers its rows of H; threads share the columns."""
-    out = aligned(V.shape, V.dtype)
+    out = loops.aligned(V.shape, V.dtype)
     targets = np.linspace(0, len(data), n_threads() + 1)
     cuts = np.searchsorted(indptr, targets)
     cuts[0], cuts[-1] = 0, len(V)
 
     def work(piece: tuple[int, int], stop: Any) -> tuple[float, float]:
         special = _special(H.shape[1])
-        return run(_gather, special, data, indices, indptr, *piece, V, H, out, _floor(H), True)
+        return loops.run(_gather, special, data, indices, indptr, *piece, V, H, out, _floor(H), True)
 
     parts = run_jobs(work, [piece for piece in itertools.pairwise(cuts.tolist()) if piece[1] > piece[0]])
     return out, sum(part[0] for part in parts), sum(part[1] for part in parts)
@@ -211,7 +202,7 @@ def _ratio_loop(special: int, scatter: bool) -> Any:
             for first in range(indptr[i], indptr[i + 1], size):
                 m = min(size, indptr[i + 1] - first)
                 if special > 0:
-                    row_products(q, h, V, indices, first, m, special)
+                    loops.row_products(q, h, V, indices, first, m, special)
                 else:
                     _plain_products(q, h, V, indices, first, m)
                 if with_loss:
@@ -223,14 +214,14 @@ def _ratio_loop(special: int, scatter: bool) -> Any:
                         x = data[first + j]
                         q[j] = x / max(q[j], max(lowest[0] * x, lowest[1]))
                 if scatter and special > 0:
-                    add_to_rows(q, h, out, indices, first, m, special)
+                    loops.add_to_rows(q, h, out, indices, first, m, special)
                 elif scatter:
                     for j in range(m):
                         column = out[indices[first + j]]
                         for t in range(h.size):
                             column[t] += q[j] * h[t]
                 elif special > 0:
-                    add_rows(q, out[i], V, indices, first, m, special, 0)
+                    loops.add_rows(q, out[i], V, indices, first, m, special, 0)
                 else:
                     for j in range(m):
                         row, w = out[i], V[indices[first + j]]

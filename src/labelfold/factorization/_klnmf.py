@@ -348,7 +348,7 @@ def _advance(
 ) -> _State:
     """Return the state after an update of the basis (eq. 16)."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows import aligned
+    from labelfold.rows.loops import aligned
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, denominator, out=np.zeros_like(denominator), where=denominator > 0)
@@ -480,7 +480,13 @@ def divergence_start(
     # If there are many rows, shuffling all their numbers takes longer than a pass.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
     V = _basis_of_sample(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
-    return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V
+    H = rows.each(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
+    return H, V
+
+
+def _repeated(k: int, divisor: float, dtype: Any, start: int, stop: int, row: np.ndarray) -> np.ndarray:
+    """Return k equal columns, the sums of rows over ``divisor``."""
+    return np.repeat(row.astype(dtype)[:, None] / divisor, k, axis=1)
 
 
 def _basis_of_sample(

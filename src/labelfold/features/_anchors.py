@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import row_norms
 
-from labelfold.rows import ArrayTerm, Block, Featurized, Rows, host, less_median, short_indices, to_host
+from labelfold.rows import ArrayTerm, Block, Featurized, Rows, less_median, short_indices, to_host
 
 # k-means is fitted on at most this many rows for each anchor.
 ROWS_AN_ANCHOR = 40
@@ -222,7 +222,7 @@ def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
 
 
 def _sums_around(X: Block, nearest: Any, n_anchors: int) -> ArrayTerm:
-    raw, nearest = host(X), to_host(nearest)
+    raw, nearest = X.host(), to_host(nearest)
     member = sparse.csr_array(
         (np.ones(len(nearest), dtype=raw.dtype), nearest, np.arange(len(nearest) + 1)),
         shape=(len(nearest), n_anchors),

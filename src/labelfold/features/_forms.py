@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import RowsTransformer, fitting
-from labelfold.rows import Block, Centered, Rows, RowsWrapper, dense, formed, host, largest_one
+from labelfold.rows import Block, Centered, Rows, RowsWrapper, dense, divided_by_maximum
 
 # Quantiles and counts are estimated from at most this many random rows.
 SAMPLE_ROWS = 10_000
@@ -259,7 +259,7 @@ class Formed(RowsWrapper):
     @staticmethod
     def wrap(block: Block, form: ColumnForm) -> Block:
         """Return the block in its form."""
-        return formed(block, form._form)
+        return block.apply(form._form)
 
     def over(self, rows: Rows, index: np.ndarray) -> Formed:
         """Return other rows in the same form."""
@@ -275,7 +275,7 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    return normalize(largest_one(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
+    return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
 
 
 def looks_like_counts(X: Any) -> bool:
@@ -326,9 +326,9 @@ def sample(rows: Rows, most_rows: int = SAMPLE_ROWS, random_state: Any = 0) -> A
     """Return a random sample of rows as one array."""
     n = rows.shape[0]
     if n <= most_rows:
-        return host(rows.whole())
+        return rows.whole().host()
     chosen = np.sort(check_random_state(random_state).permutation(n)[:most_rows])
-    return host(rows.take(chosen).whole())
+    return rows.take(chosen).whole().host()
 
 
 def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -357,7 +357,7 @@ def _squares(X: Block) -> Any:
 
 
 def _occurrences(X: Block) -> Any:
-    return _count_stored(host(X))
+    return _count_stored(X.host())
 
 
 def _count_stored(X: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import (
 from sklearn.utils import check_random_state
 
 from labelfold.numerics import count_negative, refuse_negative, row_spread
-from labelfold.rows import Rows, dense_if_full, largest_one, short_indices, single_blas
+from labelfold.rows import Rows, dense_if_full, divided_by_maximum, short_indices, single_blas
 from labelfold.utils import warn_user
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
@@ -141,7 +141,7 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
     rows whose squares do not underflow.
     """
     if kernel == "cosine":
-        X = largest_one(X)
+        X = divided_by_maximum(X)
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)
         return short_indices(X) if center is None else X.toarray() - center

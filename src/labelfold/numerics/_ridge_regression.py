@@ -40,7 +40,7 @@ from labelfold.numerics._gram import (
 )
 from labelfold.numerics._ridge_krylov import KrylovProblem
 from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
-from labelfold.rows import Block, Centered, Rows, blas_for, centered, less_outer
+from labelfold.rows import Block, Centered, Rows, add_product, centered, single_blas
 
 MAX_GRAM_BYTES = 512 << 20
 # Iterations are tried first if a factorisation costs as much as at least this many of them. With fewer they are
@@ -204,7 +204,7 @@ class GramProblem(FactorProblem):
         guess, is_sparse = provisional_center(rows)
         G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
-        G = less_outer(G, weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
+        G = add_product(G, -weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
         mean = guess + shift
         # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
         noise = lost(np.diagonal(G), weight * mean**2) if is_sparse else 1.0
@@ -236,7 +236,7 @@ class GramProblem(FactorProblem):
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
-        with blas_for(len(self.mean)):
+        with single_blas(len(self.mean)):
             found = self.gram.solve(self.M, ridge)
             if found is not None:
                 W, D = found[1], found[0].T @ found[0]

@@ -1,24 +1,14 @@
-"""Rows of a block for libraries that take only NumPy and SciPy, and the results of feature maps."""
+"""Forms of rows on the host: NumPy arrays and SciPy matrices as other libraries need them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from labelfold.rows._blocks import Block, CSRBlock
-from labelfold.rows.adapters._device_blocks import to_host
-
-# Numbers that are hashed at a time.
-_AT_A_TIME = 1 << 20
-
-
-def host(X: Block) -> Any:
-    """Return a block's rows as a NumPy array or ``csr_array``."""
-    return X.raw if X.is_sparse and sparse.issparse(X.raw) else to_host(X.raw)
+from labelfold.rows._blocks import dense_block_rows
 
 
 def short_indices(X: Any) -> Any:
@@ -29,22 +19,12 @@ def short_indices(X: Any) -> Any:
     return type(X)(parts, shape=X.shape, copy=False)
 
 
-def formed(X: Block, form: Callable[[Any], Any]) -> Block:
-    """Return the result of a feature map for a block: sparse if the map returns sparse rows, otherwise dense."""
-    if not X.is_sparse:
-        return X.apply(form)
-    made = form(X.raw)
-    if not sparse.issparse(made):
-        return X.apply(lambda _: made)
-    return CSRBlock.of(made, 0, made.shape[0], X.dtype)
-
-
-def largest_one(X: Any) -> Any:
-    """Return rows divided by their largest entry; rows of zeros stay unchanged.
+def divided_by_maximum(X: Any) -> Any:
+    """Return rows divided by their largest magnitude; rows of zeros stay unchanged.
 
     For normalisation: scikit-learn treats rows of norm below 2e-15 as zero, and squares of large entries overflow.
 
-    >>> largest_one(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
+    >>> divided_by_maximum(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
     array([[0.5, 1. ],
            [0. , 0. ]])
     """
@@ -96,7 +76,7 @@ def row_hashes(X: Any) -> np.ndarray:
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         np.add.at(out, row, _mixed(X.data) * factors[X.indices])
         return out
-    step = max(_AT_A_TIME // max(X.shape[1], 1), 1)
+    step = dense_block_rows(8 * max(X.shape[1], 1))
     for i in range(0, X.shape[0], step):
         out[i : i + step] = (_mixed(X[i : i + step]) * factors).sum(axis=1, dtype=np.uint64)
     return out

@@ -14,7 +14,7 @@ from labelfold.base import constraints, fitting
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
-from labelfold.rows import Rows, host, row_hashes, single_blas
+from labelfold.rows import Rows, row_hashes, single_blas
 from labelfold.semi_supervised._fold import coordinates_for, training_scores
 from labelfold.semi_supervised._new_rows import FoldPredictions, embedding_of
 from labelfold.semi_supervised._solver import NEGLIGIBLE, Solution, Targets, solve, targets_of
@@ -370,20 +370,20 @@ class LabelFold(FoldPredictions):
             refuse_one_group(given)
             return given
         if self._others_hashed is None:
-            self._others_hashed = row_hashes(host(self._train.take(self._for_copies).whole()))
-        own = row_hashes(host(self._train.take(index).whole()))
+            self._others_hashed = row_hashes(self._train.take(self._for_copies).whole().host())
+        own = row_hashes(self._train.take(index).whole().host())
         found = copies_of(own, self._others_hashed[~np.isin(self._for_copies, index)])
         return found.groups if found.beyond_chance else Groups.single(len(index))
 
     def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
         """Return some training rows as the views of a form need them; all views, or the given ones."""
-        T = host(self._held[pieces.name].take(index).whole().double())
+        T = self._held[pieces.name].take(index).whole().double().host()
         here = [view for view in pieces.views if views is None or view in views]
         return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
 
     def _add_trees(self, found: Solution, labels: Labels, targets: Targets, full: bool) -> Solution:
         """Return the solution blended with trees on the labelled rows; `refit` uses fewer trees."""
-        X = host(self._train.take(labels.index).whole().double())
+        X = self._train.take(labels.index).whole().double().host()
         per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
         grown = grow(
             X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed, targets.groups
@@ -465,7 +465,7 @@ def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
     for pieces in fold._pieces:
         spread = pieces.deviations[:_COORDINATES]
         if len(index) and len(spread):
-            T = host(fold._held[pieces.name].take(index).whole().double())
+            T = fold._held[pieces.name].take(index).whole().double().host()
             C = pieces.coordinates.first(len(spread))(T)
             parts.append(C / np.sqrt((spread**2).sum()))
     return np.hstack(parts)

@@ -18,7 +18,7 @@ from labelfold.features import distances
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups
 from labelfold.numerics import signed
-from labelfold.rows import Centered, Featurized, Rows, host
+from labelfold.rows import Centered, Featurized, Rows
 from labelfold.semi_supervised._fold import BlendedScores, kernel_root
 from labelfold.semi_supervised._solver import Solution
 from labelfold.semi_supervised._views import FormPieces, graph_weights, width
@@ -250,7 +250,7 @@ class FoldPredictions(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransforme
             views are part of the linear ones, since both are weighted sums of the columns.
         """
         check_is_fitted(self)
-        return self._scores.by_kind(host(self._rows(X, reset=False).whole()))
+        return self._scores.by_kind(self._rows(X, reset=False).whole().host())
 
     @property
     def label_distributions_(self) -> np.ndarray:

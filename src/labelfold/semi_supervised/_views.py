@@ -38,7 +38,7 @@ from labelfold.features import (
     rows_around,
     sample,
 )
-from labelfold.rows import Block, Featurized, Rows, as_rows, host, n_threads, run_jobs
+from labelfold.rows import Block, Featurized, Rows, as_rows, n_threads, run_jobs
 
 FORMS = {
     "as they are": AsTheyAre,
@@ -447,7 +447,7 @@ def _anchors(
     """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
     n, d = rows.shape
     if n <= _ALL_ROWS * n_anchors:
-        T = host(rows.whole())
+        T = rows.whole().host()
         return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
     size = min(n, ROWS_AN_ANCHOR * n_anchors)
     chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
@@ -459,7 +459,7 @@ def _anchors(
         within = Featurized(rows, pieces.coordinates.first(centres.shape[1]))
         distance, which = nearest_anchors(within, Anchors(centres), 1)
         if len(centres) * d > _DENSE_ANCHORS:
-            points = host(rows.take(rows_around(distance[:, 0], which[:, 0])).whole())
+            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
         else:
             points = means_around(rows, which[:, 0], len(centres))
         found.insert(0, (0, Anchors(points)))
@@ -499,7 +499,7 @@ def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:
     if rows.in_memory and not isinstance(rows, Formed):
         return rows, 0.0
     if size <= most_bytes:
-        return as_rows(host(rows.whole())), size
+        return as_rows(rows.whole().host()), size
     if rows.dtype == np.float64 and size <= 2 * most_bytes and not rows.take(np.arange(1)).whole().is_sparse:
         return as_rows(rows.get(rows.map(_single)).astype(np.float32, copy=False)), size / 2
     return rows, 0.0

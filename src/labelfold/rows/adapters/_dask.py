@@ -11,7 +11,7 @@ from weakref import ref
 import dask.array as da
 import numpy as np
 
-from labelfold.rows._protocol import RowFunction, Rows, spread_values
+from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
     Group,
@@ -25,7 +25,6 @@ from labelfold.rows.adapters._dask_workers import (
     merge_reports,
     parts_of,
     pick_group,
-    repeat,
     replaced,
     report_of,
     run_group,
@@ -40,7 +39,6 @@ from labelfold.rows.adapters._local import (
     check_aligned,
     check_two_dimensional,
     floating,
-    match_dtype,
     stacked_rows,
 )
 
@@ -82,13 +80,17 @@ class DaskRows(Rows):
         return self._tasks.groups(self._sizes, self.row_bytes())
 
     def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass, with a task for each group of chunks."""
         self.n_passes += 1
-        shared = tuple(match_dtype(value, self.dtype) for value in shared)
-        work = Work(f, shared, most_rows, self.dtype, self._checked)
-        only_sums = getattr(f, "only_sums", False)
+        work = Work(f, self.share(shared), most_rows, gives, self.dtype, self._checked)
+        only_sums = gives == "sums"
         chained = not only_sums and any(isinstance(a, da.Array) for a in aligned)
 
         def begin(rows: DaskRows) -> Make:
@@ -244,10 +246,6 @@ class DaskRows(Rows):
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results, computed on the workers."""
         return self._mapped([f] * len(self._groups), *aligned)
-
-    def repeated(self, h: Any, k: int, divisor: float) -> Any:
-        """Return k equal columns, created on the workers."""
-        return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
 
     def _mapped(self, functions: Sequence[Callable], *aligned: Any, ndim: int | None = None) -> Any:
         def begin(rows: DaskRows) -> Make:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -22,9 +22,9 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._protocol import RowFunction
+from labelfold.rows._rows import RowFunction, result_and_sums
 from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import all_finite, check_finite, limit, memory_rows, merge, slabs
+from labelfold.rows.adapters._local import RowResults, all_finite, blocks_between, check_finite, memory_rows
 
 Found = TypeVar("Found")
 _ATTEMPTS = 6
@@ -33,7 +33,7 @@ COPY_EVERY = 8
 # The share of a worker's memory that the chunks of one task may take.
 _SHARE = 0.4
 # Values of up to so many bytes for all tasks of a pass travel with the tasks.
-_WITH_TASKS = 1 << 20
+_WITH_TASKS = 1_000_000
 # For each client its workers that can import labelfold.
 _ASKED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # Parameters of glibc's mallopt.
@@ -153,7 +153,7 @@ class PlacedTasks(LazyTasks):
             n_threads, memory = about.get("nthreads", 1), about.get("memory_limit") or np.inf
             least = sizes[members].sum() * row_bytes * n_threads / (_SHARE * memory)
             n_groups = min(len(members), max(n_threads, int(np.ceil(least))))
-            ends = np.linspace(0, len(members), n_groups + 1).round().astype(int)
+            ends = threads.even_ends(len(members), n_groups)
             groups += [Group(tuple(members[a:b]), worker or None) for a, b in pairwise(ends)]
         return sorted(groups)
 
@@ -413,6 +413,7 @@ class Work(NamedTuple):
     f: RowFunction
     shared: tuple
     most_rows: int | None
+    gives: str
     dtype: np.dtype
     checked: bool
 
@@ -490,15 +491,17 @@ def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, 
     by_block = isinstance(chunk, np.ndarray) and not work.checked
     rows = memory_rows(chunk, first_row=start, checked=work.checked or by_block)
     rows.dtype = work.dtype
-    mapped, sums, finite = rows.mapped(), Accumulator(), True
-    for a, b in slabs(limit(rows.cuts(), work.most_rows), 1)[0]:
+    results, sums, finite = RowResults(rows.shape[0]), Accumulator(), True
+    for a, b in blocks_between(rows.cuts(), work.most_rows):
         if by_block:
             check_finite(chunk[a:b], start + a)  # the block is in the cache afterwards
-        result, partial = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
-        mapped.store(a, b, result)
+        made = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
+        result, partial = result_and_sums(made, work.gives)
+        if result is not None:
+            results.store(a, b, result)
+            finite &= all_finite(result)  # while it is in the cache
         sums.add(partial)
-        finite &= _finite(result)  # while it is in the cache
-    return mapped.result(), sums, finite
+    return results.values, sums, finite
 
 
 def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
@@ -506,7 +509,7 @@ def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
     made = [
         f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
     ]
-    return Made(made, Report(Accumulator(), _about(made), all(map(_finite, made))))
+    return Made(made, Report(Accumulator(), _about(made), all(map(all_finite, made))))
 
 
 def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
@@ -520,7 +523,8 @@ def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
 def merge_reports(reports: Sequence[Report | Made]) -> Report:
     """Merge the sums of several groups, in their order."""
     own = [report.report if isinstance(report, Made) else report for report in reports]
-    return Report(merge(report.sums for report in own), own[0].about, all(report.finite for report in own))
+    sums = reduce(Accumulator.merge, (report.sums for report in own))
+    return Report(sums, own[0].about, all(report.finite for report in own))
 
 
 def parts_of(column: Made | list) -> list:
@@ -565,10 +569,6 @@ def _about(made: list) -> tuple | None:
     return None if made[0] is None else (made[0].shape[1:], made[0].dtype)
 
 
-def _finite(made: np.ndarray | None) -> bool:
-    return made is None or made.dtype.kind != "f" or all_finite(made)
-
-
 def replaced(
     start: int,
     stop: int,
@@ -584,8 +584,3 @@ def replaced(
     if inside.any():
         found[index[inside] - start] = values[inside]  # type: ignore[index]
     return found
-
-
-def repeat(start: int, stop: int, part: np.ndarray, *, k: int, divisor: float, dtype: np.dtype) -> np.ndarray:
-    """Return k equal columns, ``part`` over ``divisor``."""
-    return np.repeat(part.astype(dtype)[:, None] / divisor, k, axis=1)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import Block, unshift
-from labelfold.rows._sums import ArrayTerm, Term, Together
-from labelfold.rows.loops import tiled
+from labelfold.rows._blocks import Block
+from labelfold.rows._sums import ArrayTerm, Term, Together, unshift
 
 # Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
-# Bytes that are copied from a GPU at a time, and the most threads that do so.
-_PIECE, _COPIERS = 8 << 20, 8
-# Bytes below which a copy from a GPU without page-locked memory takes less time; bytes above which one to it does not
-# use this memory, which stays allocated.
-_FEW, _MANY = 64 << 10, 64 << 20
-# Arrays that are copied together begin at multiples of so many numbers: where the device reads several at once.
+# Bytes that a thread copies from a GPU at a time.
+_PIECE = 8_000_000
+# A copy from a GPU of fewer bytes takes less time without page-locked memory.
+_MIN_LOCKED = 64_000
+# Copies use at most this many bytes of page-locked memory, which stays allocated.
+_MAX_LOCKED = 64_000_000
+# Arrays that are copied together begin at multiples of this many numbers, where a device reads several at once.
 _APART = 64
 
 
@@ -170,7 +171,7 @@ class DeviceBlock(Block):
 
     def _is_tiled(self, M: Any) -> bool:
         """Whether the loops for a GPU take products with a narrow matrix."""
-        if M.ndim != 2 or not tiled(self._stored, M):
+        if M.ndim != 2 or not for_gpu_loops(self._stored, M):
             return False
         from labelfold.rows.loops import _triton_loops as loops
 
@@ -247,7 +248,7 @@ class DeviceBlock(Block):
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
         B = A if B is None else B
-        if B.ndim == 2 and tiled(A, B):
+        if B.ndim == 2 and for_gpu_loops(A, B):
             from labelfold.rows.loops import _triton_loops as loops
 
             if loops.takes(A.shape[1]) and loops.takes(B.shape[1]):
@@ -265,7 +266,7 @@ class DeviceBlock(Block):
         """Return the sum of the rows, added up in float64."""
         if self.weights is not None:
             return self.t(self.xp.ones_like(self.weights))
-        if tiled(self._stored):
+        if for_gpu_loops(self._stored):
             from labelfold.rows.loops import _triton_loops as loops
 
             total = loops.column_sums(self._stored, self._center_pair())
@@ -309,9 +310,13 @@ class DeviceBlock(Block):
         weights = self._like(weights)
         return self._with(weights=weights if self.weights is None else weights * self._like(self.weights))
 
+    def host(self) -> np.ndarray:
+        """Return the rows as a NumPy array."""
+        return to_host(self.X)
+
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
         """Return the features of the rows, computed on the host."""
-        return DeviceBlock(self._like(np.asarray(transform(to_host(self.X))), self.dtype), self.xp)
+        return DeviceBlock(self._like(np.asarray(transform(self.host())), self.dtype), self.xp)
 
     def double(self) -> DeviceBlock:
         """Return the rows in float64, where the device has it; products with them keep the digits of X."""
@@ -324,7 +329,7 @@ class DeviceBlock(Block):
 
     def dense(self) -> np.ndarray:
         """Return the rows on the host."""
-        return to_host(self.X)
+        return self.host()
 
 
 class DeviceTriangle(Term):
@@ -417,6 +422,23 @@ def wide(xp: Any, x: Any) -> Any:
     return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
 
 
+def for_gpu_loops(*arrays: Any) -> bool:
+    """Return whether the loops compiled for a GPU take these arrays, of which the first holds rows.
+
+    They take float32 tensors on a GPU, with rows whose entries are adjacent, where Triton is installed.
+    """
+    return (
+        all(is_torch_array(a) and _is_gpu(a.device) and "float32" in str(a.dtype) for a in arrays)
+        and arrays[0].stride(1) in (0, 1)
+        and _has_triton()
+    )
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None  # it comes with torch, on Linux only
+
+
 def has_float64(xp: Any, x: Any) -> bool:
     """Return whether the device of an array has float64."""
     return str(device(x)).partition(":")[0] != "mps"
@@ -424,7 +446,7 @@ def has_float64(xp: Any, x: Any) -> bool:
 
 def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     """Return a NumPy array on a device, perhaps in another dtype of the library."""
-    if not _is_gpu(device) or a.nbytes > _MANY:
+    if not _is_gpu(device) or a.nbytes > _MAX_LOCKED:
         # Torch warns of arrays that are not writable, although they are not modified.
         return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=dtype, device=device)
     held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
@@ -434,7 +456,7 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
 
 def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
     """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
-    if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MANY:
+    if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MAX_LOCKED:
         return [to_device(xp, np.asarray(a, dtype=dtype), device) for a in arrays]
     if not arrays:
         return []
@@ -465,13 +487,15 @@ def _torch_dtype(dtype: np.dtype) -> Any:
     return torch.from_numpy(np.empty(0, dtype=dtype)).dtype
 
 
-def to_host(x: Any) -> np.ndarray:
-    """Return an array-API array as NumPy."""
+def to_host(x: Any) -> Any:
+    """Return an array of any library as NumPy, and anything else as it is."""
     if isinstance(x, np.ndarray | np.generic | float | int):
         return np.asarray(x)
+    if not is_array_api_obj(x):
+        return x
     if is_torch_array(x):
         x = x.detach()
-        if x.device.type != "cuda" or x.nbytes < _FEW:
+        if x.device.type != "cuda" or x.nbytes < _MIN_LOCKED:
             return x.cpu().numpy()
         return _copied(x) if x.nbytes > 2 * _PIECE else _copied_at_once(x)
     if is_cupy_array(x):
@@ -514,11 +538,6 @@ def _copied(x: Any) -> np.ndarray:
             stream.synchronize()
             flat_out[a : a + step] = held[: len(piece)].numpy()
 
-    n_jobs = min(len(starts), threads.n_threads(), _COPIERS)
+    n_jobs = min(len(starts), threads.n_threads(), _MAX_LOCKED // _PIECE)
     threads.run_jobs(copy, [starts[i::n_jobs] for i in range(n_jobs)])
     return out
-
-
-def any_to_host(x: Any) -> Any:
-    """Return an array of any library as NumPy, and anything else as it is."""
-    return to_host(x) if is_array_api_obj(x) else x
