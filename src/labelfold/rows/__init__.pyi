@@ -20,6 +20,7 @@ from ._host import (
     host as host,
     largest_one as largest_one,
     less_median as less_median,
+    on_entries as on_entries,
     row_hashes as row_hashes,
     short_indices as short_indices,
 )
