@@ -429,14 +429,3 @@ def left_out_guesses(
         for i, y in enumerate(found):
             guessed[i, test] = y
     return guessed
-
-
-def best_candidate(scores: np.ndarray, simplicity: Sequence[float] | np.ndarray) -> int:
-    """Return the index of the candidate with the highest mean of (folds, candidates); ties go to the simplest.
-
-    >>> best_candidate(np.array([[0.7, 0.9, 0.9]]), [1, 2, 3])
-    2
-    """
-    means = scores.mean(axis=0)
-    best = np.flatnonzero(means >= means.max() - 1e-12)
-    return int(best[np.argmax(np.asarray(simplicity)[best])])

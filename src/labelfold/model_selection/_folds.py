@@ -11,7 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from labelfold.labels import encode, read_batch
-from labelfold.model_selection._groups import Groups, deal_groups, read_groups
+from labelfold.model_selection._groups import Groups, read_groups
 
 # Ranges of equally many numbers, whose rows are dealt evenly.
 _RANGES = 5
@@ -270,10 +270,10 @@ class LabelStrata:
         assert self.groups is not None
         order = np.arange(len(self.groups)) if rng is None else rng.permutation(len(self.groups))
         if self.kind != "regression":
-            return deal_groups(self.indicator, self.groups, shares, order)
+            return self.groups.dealt(self.indicator, shares, order)
         target = self.values.reshape(len(self.values), -1)[:, 0]
         place = np.argsort(np.argsort(target, kind="stable")) * min(_RANGES, len(target)) // len(target)
-        return deal_groups(np.eye(_RANGES)[place], self.groups, shares, order, strict=False)
+        return self.groups.dealt(np.eye(_RANGES)[place], shares, order, strict=False)
 
     def without(self, held: np.ndarray) -> np.ndarray:
         """Return all rows but the test rows, ascending."""

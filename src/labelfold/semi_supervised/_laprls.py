@@ -22,7 +22,7 @@ from labelfold.base import (
     indicator_scores,
     linear_values,
 )
-from labelfold.features import KernelMap, default_gamma, kernel_map, kernel_spread
+from labelfold.features import KernelMap, default_gamma, kernel_map
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import MAX_GRAM_BYTES, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
@@ -323,7 +323,7 @@ class LapRLS(Decisions, KernelForm):
                 found = solve_kernel(K, L, index, Y, **self._weights(ridge, len(index)))
                 return found, K @ found.W
 
-            return in_kernel_space, lambda: kernel_spread(K)
+            return in_kernel_space, lambda: KernelMap.spread(K)
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
