@@ -222,7 +222,7 @@ class AnchorSpace:
         self.graphs: dict[int, AnchorGraph] = {}
 
     def weights(self, nearest: tuple[np.ndarray, np.ndarray], s: int) -> sparse.csr_array:
-        """Return the weights of rows for their s nearest anchors, given distances and indices of the nearest."""
+        """Return Z of rows for their s nearest anchors, given distances and indices of the nearest."""
         return joined(*nearest, s, self.anchors.points.shape[0])
 
     def without_rows(self) -> AnchorSpace:

@@ -127,28 +127,22 @@ class CenteredNystroem(Nystroem):
         # For so few landmarks several threads of BLAS take longer than one.
         few = single_blas() if X.shape[0] <= _LANDMARKS else nullcontext()
         with few, np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
-            values, K = self._fit_landmarks(shifted(X, self.center_, self.kernel))
+            X = shifted(X, self.center_, self.kernel)
+            # What scikit-learn's `fit` sets. Eigenvectors of a symmetric matrix take half the time of its singular
+            # vectors.
+            order = check_random_state(self.random_state).permutation(X.shape[0])[: self.n_components]
+            points = X[order]
+            self.components_, self.component_indices_ = points, order
+            self.n_features_in_, self._n_features_out = X.shape[1], len(order)
+            K = _kernels(points, points, self.kernel, self._get_kernel_params())
+            values, V = np.linalg.eigh(K)
+            sizes = np.maximum(np.abs(values), _MIN_EIGENVALUE)
+            self.normalization_ = (V * np.copysign(1 / np.sqrt(sizes), values)) @ V.T
             F = K @ self.normalization_.T  # F F' = K
-            largest, root = float(np.abs(F @ F.T).max()), float(1 / np.sqrt(values.min(initial=np.inf)))
+            largest, root = float(np.abs(F @ F.T).max()), float(1 / np.sqrt(sizes.min(initial=np.inf)))
             noise = _EPS * largest * root / np.sqrt(np.square(F).sum() / len(F))
         self.eps_ = float(noise) if noise < 1 else 0.0
         return self
-
-    def _fit_landmarks(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Set what scikit-learn's `fit` sets; return the magnitudes of the kernel's eigenvalues, and the kernel.
-
-        The eigenvectors of a symmetric matrix take half the time of its singular vectors.
-        """
-        order = check_random_state(self.random_state).permutation(X.shape[0])[: self.n_components]
-        self.components_, self.component_indices_ = X[order], order
-        self.n_features_in_, self._n_features_out = X.shape[1], len(order)
-        K = pairwise_kernels(
-            self.components_, metric=self.kernel, filter_params=True, **self._get_kernel_params()
-        )
-        values, V = np.linalg.eigh(K)
-        sizes = np.maximum(np.abs(values), _MIN_EIGENVALUE)
-        self.normalization_ = (V * np.copysign(1 / np.sqrt(sizes), values)) @ V.T
-        return sizes, K
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""

@@ -8,7 +8,6 @@ of principal components of the blended features.
 from __future__ import annotations
 
 from copy import copy
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -187,14 +186,14 @@ class FoldEmbedding:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the embedding of some rows, (n, k)."""
-        Z = (self.scores(X) - self.mean) @ self.turn
         if self.further is None:
-            return Z
-        return np.hstack([Z, self.features(X, Z) @ self.further - self.shift])
+            return (self.scores(X) - self.mean) @ self.turn
+        G = self.features(X)
+        return np.hstack([G[:, : self.turn.shape[1]], G @ self.further - self.shift])
 
-    def features(self, X: Any, Z: np.ndarray) -> np.ndarray:
-        """Return [Z, G]: the discriminant coordinates and the blended features of some rows."""
-        return np.hstack([Z, *(blend(X) for blend in self.blends)])
+    def features(self, X: Any) -> np.ndarray:
+        """Return the discriminant coordinates and the blended features of some rows. For `Featurized`."""
+        return np.hstack([(self.scores(X) - self.mean) @ self.turn, *(blend(X) for blend in self.blends)])
 
 
 class BlendedFeatures:
@@ -311,7 +310,7 @@ def _add_components(
         own = {view: weight for view, weight in weights.items() if view.form == name and weight > 0}
         embedding.blends.append(BlendedFeatures(by_name[name], own, score))
     q = embedding.turn.shape[1]
-    both = Centered(Featurized(rows, partial(_with_features, embedding)))
+    both = Centered(Featurized(rows, embedding.features))
     S = both.gram() / rows.shape[0]
     back = np.linalg.pinv(S[:q, :q]) @ S[:q, q:]  # regression of G on Z
     left = S[q:, q:] - S[q:, :q] @ back
@@ -326,10 +325,6 @@ def _add_components(
         V = signed(V[:, keep]) / np.sqrt(n_labelled)  # on the scale of the discriminant coordinates
         embedding.further = np.vstack([-back @ V, V])
         embedding.shift = both.center @ embedding.further
-
-
-def _with_features(embedding: FoldEmbedding, X: Any) -> np.ndarray:
-    return embedding.features(X, embedding(X))
 
 
 def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:

@@ -15,8 +15,6 @@ from labelfold.model_selection import Groups
 _EFFECTIVE = 0.8
 # Factor by which a bootstrap interval for R^2 is widened.
 R2_WIDER = 1.5
-# Prior of the steepness of scores: its median, and the standard deviation of its logarithm.
-_STEEP, _SPREAD = 4.0, 0.3
 # Bounds of the logarithm of the steepness.
 _LOG_STEEPNESS = (-2.0, 7.0)
 
@@ -68,16 +66,17 @@ def by_class(F: np.ndarray) -> np.ndarray:
     return np.hstack([-F, F]) / 2 if F.shape[1] == 1 else F
 
 
-def steepness(F: np.ndarray, codes: np.ndarray) -> float:
+def steepness(F: np.ndarray, codes: np.ndarray, *, median: float = 4.0, deviation: float = 0.3) -> float:
     """Return a > 0 that maximises the posterior of softmax(a F), given leave-one-out scores F (l, c) and classes.
 
-    log a has a normal prior around log 4, so that few rows, or only correct ones, do not lead to extreme values.
+    log a has a normal prior around log(median), so that few rows, or only correct ones, do not lead to extreme
+    values.
     """
 
     def loss(log_a: float) -> float:
         A = np.exp(log_a) * F
         fit = A[np.arange(len(codes)), codes] - logsumexp(A, axis=1)
-        return float(-fit.sum() + ((log_a - np.log(_STEEP)) / _SPREAD) ** 2 / 2)
+        return float(-fit.sum() + ((log_a - np.log(median)) / deviation) ** 2 / 2)
 
     return float(np.exp(minimize_scalar(loss, bounds=_LOG_STEEPNESS, method="bounded").x))
 
