@@ -25,7 +25,7 @@ _PARTS = 10
 _MAX_COLUMNS = 5000
 # Maximum number of leaves of a tree, and of numbers in the nodes of all trees together.
 _MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
-# Maximum share of trees in the blend. It falls with a power of their error: one for each so many labelled rows.
+# Maximum share of trees in the blend. It falls with a power of their error, by one more for each so many labels.
 _MAX_SHARE, _ROWS_A_POWER = 0.5, 60
 # Larger numbers are clipped to this value, to stay in the range of single precision.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -104,11 +104,11 @@ def grow(
         for i in some:
             if stop.is_set():
                 break
-            seen = part != i
+            others = part != i
             seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
             trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
             with config_context(skip_parameter_validation=True):  # slower than growing a tree
-                grown.append([tree.fit(scaled[seen], Y[seen], check_input=False).tree_ for tree in trees])
+                grown.append([tree.fit(scaled[others], Y[others], check_input=False).tree_ for tree in trees])
         return grown
 
     jobs = np.array_split(np.arange(parts), min(parts, n_threads()))

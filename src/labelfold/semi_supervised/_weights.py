@@ -32,7 +32,7 @@ _ROUND_OFF = 1e-12
 _MIN_GAP = 1e-9
 # Number of labelled rows that the indecision on unlabelled rows counts for.
 _MORE_ROWS = 20
-# A weight is a power of the loss: one for each so many rows.
+# Weights fall with a power of the loss that grows with the labels: by one for each so many labelled rows.
 _ROWS_A_POWER = 3
 
 
@@ -158,10 +158,10 @@ def solve(
     Y, n = targets.Y, len(targets.Y)
 
     def fit(view: View, i: int) -> _Regression:
-        seen = forms[i].regressors(view, own[i], others[i])
-        found = spectrum(seen.own, seen.is_kernel, targets.constant)
+        given = forms[i].regressors(view, own[i], others[i])
+        found = spectrum(given.own, given.is_kernel, targets.constant)
         residuals = leave_one_out(found, Y, ridges, targets.groups)
-        return _Regression(view, i, found, residuals, _doubt(seen, found, targets, ridges))
+        return _Regression(view, i, found, residuals, _doubt(given, found, targets, ridges))
 
     used = [
         (view, i) for i, form in enumerate(forms) for view in form.scales if views is None or view in views
@@ -195,14 +195,14 @@ def solve(
     return Solution(scores, every, w, errors, left_out + targets.offset)
 
 
-def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+def _doubt(given: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
     """Return the indecision of each ridge's scores on unlabelled rows, (r,)."""
-    if not targets.classes or not len(seen.others):
+    if not targets.classes or not len(given.others):
         return np.zeros(len(ridges))
     alpha = coefficients(found, targets.Y, ridges)
-    if seen.is_kernel:
-        return undecided((seen.others + targets.constant) @ alpha)
-    phi, psi = (with_constant(part, targets.constant) for part in (seen.own, seen.others))
+    if given.is_kernel:
+        return undecided((given.others + targets.constant) @ alpha)
+    phi, psi = (with_constant(part, targets.constant) for part in (given.own, given.others))
     return undecided(psi @ (phi.T @ alpha))
 
 
