@@ -15,8 +15,13 @@ from labelfold.labels import read_labels
 from labelfold.model_selection._groups import Groups
 from labelfold.semi_supervised._calibration import accuracy_interval, steepness
 from labelfold.semi_supervised._label_fold import unsupervised
-from labelfold.semi_supervised._views import KERNELS, RIDGES, View, forms_for, views_of
-from labelfold.semi_supervised._weights import errors_without_each, leave_one_out, spectrum
+from labelfold.semi_supervised._views import KERNELS, View, forms_for, views_of
+from labelfold.semi_supervised._weights import (
+    default_ridges,
+    errors_without_each,
+    leave_one_out,
+    spectrum,
+)
 from reference import label_fold as reference
 
 RIDGE = np.array([1e-3, 1e-1, 10.0])
@@ -394,7 +399,7 @@ def test_refit_leaves_next_to_no_weight_out_of_the_score(clusters):
     assert ((every > 0) & (every < 1e-2 * every.max())).any()
     before = fold.transduction_
     weights = fold.refit(some_labels(y)).view_weights_["weight"]
-    assert not ((weights > 0) & (weights < 1e-2 * weights.max() / len(RIDGES))).any()
+    assert not ((weights > 0) & (weights < 1e-2 * weights.max() / len(default_ridges()))).any()
     assert weights.sum() == pytest.approx(1)
     assert np.mean(fold.transduction_ == before) > 0.95
 
@@ -665,4 +670,4 @@ def test_no_warning_on_plain_data(clusters):
 def test_names_of_views_are_different():
     names = [view.name for view in views_of("ranks")]
     assert len(set(names)) == len(names)
-    assert len(RIDGES) == len(set(RIDGES))
+    assert len(set(default_ridges())) == len(default_ridges())

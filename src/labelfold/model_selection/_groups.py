@@ -15,8 +15,6 @@ from labelfold.labels import as_array, missing_cells
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.
 _CAUTION = 10
-# Level of the permutation test for copies.
-_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
@@ -246,7 +244,7 @@ class Copies(NamedTuple):
     usual: bool = False
 
 
-def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999) -> Copies:
+def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999, level: float = 0.01) -> Copies:
     """Return the exact copies among labelled rows, and whether there are more than other rows account for.
 
     In a table of few distinct values independent rows are equal too, and most of them equal other rows as well. If
@@ -257,8 +255,8 @@ def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999) -> Copies:
     ----------
     own, rest : ndarray of shape (l,) and (u,)
         Hashes of the labelled rows, and of some or all of the other rows; see `row_hashes`.
-    n_draws : int
-        Number of draws of the test.
+    n_draws, level : int, float
+        Number of draws, and level, of the test.
 
     Examples
     --------
@@ -284,7 +282,7 @@ def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999) -> Copies:
         drawn = rng.hypergeometric(len(repeated), l + len(rest) - len(repeated), l)
         some = rng.permutation(kinds)[:drawn]
         at_least += _pairs(np.bincount(some)) >= seen
-    return found._replace(beyond_chance=(at_least + 1) / (n_draws + 1) <= _LEVEL)
+    return found._replace(beyond_chance=(at_least + 1) / (n_draws + 1) <= level)
 
 
 def _pairs(counts: np.ndarray) -> int:

@@ -18,9 +18,6 @@ from labelfold.model_selection._folds import SemiSupervisedKFold
 from labelfold.numerics import nonnegative_numbers
 from labelfold.utils import safe_indexing
 
-# The ridge of "auto", relative to the sum of squared distances of labelled rows from their mean.
-_RIDGE = 0.01
-
 
 class LabelledScorer:
     """A scorer that leaves out unlabelled rows, and reads y as the estimators do.
@@ -153,13 +150,15 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])
 
 
-def default_ridge(n_labelled: int, spread: float) -> float:
-    """Return the ridge of "auto" from the mean squared distance of rows from their mean.
+def default_ridge(n_labelled: int, spread: float, share: float = 0.01) -> float:
+    """Return the ridge of "auto", a share of the sum of squared distances of labelled rows from their mean.
+
+    ``spread`` is the mean squared distance of rows.
 
     >>> default_ridge(50, 4.0)
     2.0
     """
-    return _RIDGE * n_labelled * spread
+    return share * n_labelled * spread
 
 
 def chosen_ridge(

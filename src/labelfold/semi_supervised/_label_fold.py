@@ -19,8 +19,8 @@ from labelfold.rows import Featurized, Rows, host, row_hashes, single_blas
 from labelfold.semi_supervised._blend import embed
 from labelfold.semi_supervised._calibration import calibrate, probabilities
 from labelfold.semi_supervised._trees import grow
-from labelfold.semi_supervised._views import RIDGES, TREES, FormViews, View, chosen_views
-from labelfold.semi_supervised._weights import MINOR, Solution, Targets, solve, targets_of
+from labelfold.semi_supervised._views import TREES, FormViews, View, chosen_views
+from labelfold.semi_supervised._weights import MINOR, Solution, Targets, default_ridges, solve, targets_of
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
@@ -316,9 +316,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         return self._shares(self._train_scores)
 
     def _chosen_ridges(self) -> np.ndarray:
-        return np.array(
-            RIDGES if self.ridges is None else nonnegative_numbers("ridges", self.ridges, zero=False)
-        )
+        if self.ridges is None:
+            return default_ridges()
+        return np.array(nonnegative_numbers("ridges", self.ridges, zero=False))
 
     def _learn_views(self, rows: Rows) -> None:
         """Learn everything that does not depend on the labels."""

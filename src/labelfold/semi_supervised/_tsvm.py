@@ -21,8 +21,6 @@ from labelfold.utils import Interval, Progress, warn_user
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100
-# Weight of the unlabelled rows in the first stage, relative to the last stage.
-_FIRST_WEIGHT = 1e-4
 
 
 class TSVM(Decisions, RowsEstimator):
@@ -448,8 +446,8 @@ def _svm(
     return found._replace(intercept=found.intercept - step), margins - step
 
 
-def stage_weights(last: float, n_stages: int) -> np.ndarray:
-    """Return the weights of an unlabelled row in the stages; empty if the last weight is 0."""
+def stage_weights(last: float, n_stages: int, first: float = 1e-4) -> np.ndarray:
+    """Return the weights of an unlabelled row in the stages, empty if the last is 0; ``first`` is relative to it."""
     if last == 0:
         return np.empty(0)
-    return last * np.geomspace(_FIRST_WEIGHT if n_stages > 1 else 1.0, 1.0, n_stages)
+    return last * np.geomspace(first if n_stages > 1 else 1.0, 1.0, n_stages)

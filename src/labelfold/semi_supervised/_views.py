@@ -27,7 +27,6 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "1/(t+.02)^6": lambda t: (t + 0.02) ** -6.0,
     "exp(-30t)": lambda t: np.exp(-30 * t),
 }
-RIDGES = np.logspace(-3, 1, 5)
 # Families with a reserved share of the weight, and how fast it falls with their loss. Linear views always keep some.
 # On tables Laplace views differ most from the others, so a blend gains from them even if their own loss is larger.
 RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}

@@ -36,6 +36,11 @@ _MORE_ROWS = 20
 _ROWS_A_POWER = 3
 
 
+def default_ridges() -> np.ndarray:
+    """Return the candidate ridges for features of mean squared norm 1."""
+    return np.logspace(-3, 1, 5)
+
+
 class Targets(NamedTuple):
     """The regression targets.
 
