@@ -15,7 +15,8 @@ from targets import class_codes, class_targets, number_targets, odd_targets, pla
 
 import labelfold
 from labelfold import model_selection
-from labelfold.features import Anchors, anchor_graph, joined as joined_anchors, kernel_map, nearest_anchors
+from labelfold.features import kernel_map
+from labelfold.features._anchors import Anchors, anchor_graph, joined as joined_anchors, nearest_anchors
 from labelfold.features._kernel_map import KernelMap
 from labelfold.labels._labels import score_mask
 from labelfold.rows import as_rows

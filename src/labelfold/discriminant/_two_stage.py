@@ -41,7 +41,7 @@ from labelfold.base import (
     spread,
 )
 from labelfold.discriminant._streaming import OneRidgeOnly, add_batch, start_stream, stream_labels
-from labelfold.features import KernelMap, kernel_map, kernel_spread
+from labelfold.features import KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import (
@@ -471,7 +471,7 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
         return float(model.ridge)
     if isinstance(model.ridge, str) and model.ridge == "auto":
         if isinstance(model.feature_map_, KernelMap):
-            return default_ridge(labels.n_labelled, kernel_spread(model.feature_map_.of_points()))
+            return default_ridge(labels.n_labelled, KernelMap.spread(model.feature_map_.of_points()))
         return default_ridge(labels.n_labelled, row_spread(model._featurized(rows), data.mask))
     if data.mask is not None:
         n_rows = max(2, int(model.max_gram_bytes / rows.row_bytes()))

@@ -14,6 +14,7 @@ from ._host import (
     dense_if_full as dense_if_full,
     divided_by_maximum as divided_by_maximum,
     less_median as less_median,
+    on_entries as on_entries,
     row_hashes as row_hashes,
     short_indices as short_indices,
 )

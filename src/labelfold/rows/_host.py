@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,20 @@ def less_median(X: Any, points: Any) -> tuple[Any, Any]:
         return X, points
     center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
     return dense(X) - center, points - center
+
+
+def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
+    """Return rows with entries f(entries, *columns); of sparse rows, the stored entries.
+
+    Each further argument has a number for each column.
+
+    >>> on_entries(sparse.csr_array([[0.0, 2.0]]), np.multiply, np.array([3.0, 4.0])).toarray()
+    array([[0., 8.]])
+    """
+    if not sparse.issparse(X):
+        return f(X, *columns).astype(X.dtype, copy=False)
+    data = f(X.data, *(column[X.indices] for column in columns))
+    return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
 
 
 def row_hashes(X: Any) -> np.ndarray:

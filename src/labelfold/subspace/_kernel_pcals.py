@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg
 
 from labelfold.base import KernelForm
-from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_map, round_off
+from labelfold.features import KernelMap, cholesky_features, kernel_map, round_off
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
 from labelfold.rows import Block, Rows, as_rows, dense_block_rows, run_jobs, shares, single_blas
@@ -195,7 +195,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
             yield Source(self._featurized(rows), labels, Y, **options, is_slow=True)
             return
         K = _kernel_matrix(self.feature_map_)
-        is_large = self.kernel in POSITIVE and has_large_rank(K)
+        is_large = self.feature_map_.is_positive and has_large_rank(K)
         if is_large:
             yield KernelCoefficients(K, labels, Y, center=self.center)
         source = KernelFeatures(K, labels, Y, **options)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from labelfold.labels import Labels
-from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
+from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.rows import row_hashes
 from labelfold.tables import Blocks, as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
 
@@ -68,7 +68,7 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
     """
     n, given = X.shape[0], None if groups is None else read_groups(groups, X.shape[0])
     if given is not None:
-        refuse_one_group(given.some(labels.index))
+        given.some(labels.index).refuse_one_group()
     others = np.flatnonzero(~labels.labelled)
     some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))

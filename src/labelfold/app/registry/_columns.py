@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.features import Ranks, TfIdf, looks_like_counts
+from labelfold.features import FORMS as COLUMN_FORMS, looks_like_counts
 from labelfold.rows import as_rows
 
 AS_IS, UNIT_VARIANCE, RANKS, TF_IDF = "as they are", "unit variance", "ranks", "tf-idf"
@@ -190,8 +190,8 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
         )
     makers: dict[str, Callable[[], Any]] = {
         UNIT_VARIANCE: lambda: StandardScaler(with_mean=not (sparse or nonnegative)),
-        RANKS: lambda: Ranks(from_zero=nonnegative),
-        TF_IDF: TfIdf,
+        RANKS: lambda: COLUMN_FORMS[RANKS](from_zero=nonnegative),
+        TF_IDF: COLUMN_FORMS[TF_IDF],
     }
     return makers[form]() if form in makers else None
 
@@ -199,7 +199,7 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
 def form_of(model: Any) -> str:
     """Return the form to which a model transforms the columns."""
     step = getattr(model, "named_steps", {}).get("scale")
-    names = {StandardScaler: UNIT_VARIANCE, Ranks: RANKS, TfIdf: TF_IDF}
+    names = {StandardScaler: UNIT_VARIANCE, COLUMN_FORMS[RANKS]: RANKS, COLUMN_FORMS[TF_IDF]: TF_IDF}
     return names.get(type(step), AS_IS)
 
 
