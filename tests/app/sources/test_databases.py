@@ -18,7 +18,7 @@ from test_formats import refused, run
 from labelfold.app.commands._cli import main
 from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._databases import database_in, refuse_other_statements, write_new_table
-from labelfold.app.io._problems import without_password
+from labelfold.app.io._errors import without_password
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 SECRET = "s3cr:t/%40"

@@ -32,7 +32,7 @@ from labelfold.app.io import (
     writable_table,
     write_table,
 )
-from labelfold.tables import Blocks, Unseen, told_of
+from labelfold.tables import Blocks
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -214,13 +214,13 @@ def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> A
     return replace(reading, image=column, image_size=size, colour=colour)
 
 
-def _tell_unseen(found: list[Unseen], source: Any, *, accept: bool) -> None:
+def _tell_unseen(found: Any, source: Any, *, accept: bool) -> None:
     """Show a note about each column with cells that the model cannot use; refuse if most cells of one are such."""
-    most = [one for one in found if one.most and not accept]
-    note(*(f"{one.sentence}." for one in found if one not in most))
-    if most:
+    mostly = found.mostly
+    note(*(f"{one.sentence}." for one in found if accept or one not in mostly))
+    if mostly and not accept:
         raise Refusal(
-            f"In {source} {told_of(most)}; write such cells as in the table that the model was fitted on, or give "
+            f"In {source} {mostly.sentence}; write such cells as in the table that the model was fitted on, or give "
             "--accept-unseen to predict from the other columns."
         )
 

@@ -7,6 +7,19 @@ from ._databases import (
     refuse_table as refuse_table,
     write_new_table as write_new_table,
 )
+from ._errors import (
+    FileProblem as FileProblem,
+    Refusal as Refusal,
+    count as count,
+    did_you_mean as did_you_mean,
+    hidden as hidden,
+    listed as listed,
+    one_line as one_line,
+    pd as pd,
+    printable as printable,
+    refusing as refusing,
+    without_password as without_password,
+)
 from ._files import (
     refuse_input as refuse_input,
     unpacked_name as unpacked_name,
@@ -29,19 +42,6 @@ from ._models import (
     load_model as load_model,
     read_model as read_model,
     save_model as save_model,
-)
-from ._problems import (
-    FileProblem as FileProblem,
-    Refusal as Refusal,
-    count as count,
-    did_you_mean as did_you_mean,
-    hidden as hidden,
-    listed as listed,
-    one_line as one_line,
-    pd as pd,
-    printable as printable,
-    refusing as refusing,
-    without_password as without_password,
 )
 from ._sources import (
     Reading as Reading,

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelfold.app.io._arrow_tables import Stream, checked, is_large
+from labelfold.app.io._errors import FileProblem, arrow_csv, listed, one_line, pa, printable
 from labelfold.app.io._files import generated, open_text
-from labelfold.app.io._problems import FileProblem, arrow_csv, listed, one_line, pa, printable
 from labelfold.app.io._sources import Request
 
 _SEPARATORS = ",;\t|"

@@ -18,8 +18,7 @@ import numpy as np
 
 from labelfold.app.io._arrow_tables import CELLS, gathered, table_of
 from labelfold.app.io._csv import distinct_names
-from labelfold.app.io._files import existing_file
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     count,
     did_you_mean,
@@ -28,6 +27,7 @@ from labelfold.app.io._problems import (
     one_line,
     without_password,
 )
+from labelfold.app.io._files import existing_file
 from labelfold.app.io._sources import Request, needed
 from labelfold.tables import installed
 
@@ -79,7 +79,7 @@ def refuse_other_statements(query: str) -> None:
     >>> refuse_other_statements("select ';' as mark -- all of it;")
     >>> refuse_other_statements("drop table t")
     Traceback (most recent call last):
-    labelfold.app.io._problems.FileProblem: --query begins with 'drop', where a query that ...
+    labelfold.app.io._errors.FileProblem: --query begins with 'drop', where a query that ...
     """
     rest = query[_REMARK.match(query).end() :]  # type: ignore[union-attr]
     word = re.match(r"\w*", rest)[0].lower()  # type: ignore[index]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     did_you_mean,
     failure_to_read,

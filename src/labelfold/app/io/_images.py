@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     count,
     did_you_mean,

@@ -13,8 +13,8 @@ from pyarrow import json as arrow_json
 
 from labelfold.app.io._arrow_tables import gathered, table_of
 from labelfold.app.io._csv import WINDOWS
+from labelfold.app.io._errors import FileProblem, one_line, pa, reporting
 from labelfold.app.io._files import open_text
-from labelfold.app.io._problems import FileProblem, one_line, pa, reporting
 from labelfold.app.io._sources import Request
 
 _CHUNK = 1 << 24

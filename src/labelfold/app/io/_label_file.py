@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelfold.app.io._arrow_tables import as_written
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, pd, read_from
 from labelfold.app.io._files import is_packed, writable_file
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pd, read_from
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.app.io._writing import append_synced, handle_of, lock, sync_folder
 from labelfold.tables import matching

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app.io._arrow_tables import chosen, group_values
+from labelfold.app.io._errors import FileProblem, did_you_mean, listed, one_line, pd, read_from, reporting
 from labelfold.app.io._files import open_text, refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, pd, read_from, reporting
 from labelfold.app.io._sources import Matrix, Request
 from labelfold.app.io._writing import finished_file
 

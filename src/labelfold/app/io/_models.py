@@ -18,8 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from labelfold.app.io._errors import FileProblem, listed, one_line, read_from
 from labelfold.app.io._files import existing_file, most_unpacked, refuse_bomb, writable_file
-from labelfold.app.io._problems import FileProblem, listed, one_line, read_from
 from labelfold.app.io._writing import undated, write_finished
 from labelfold.saved import public_path, public_paths
 from labelfold.utils import warn_user

@@ -9,8 +9,8 @@ from typing import Any
 
 from labelfold.app.io._arrow_tables import gathered, in_blocks, table_of
 from labelfold.app.io._csv import distinct_names
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, reporting
 from labelfold.app.io._files import refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, reporting
 from labelfold.app.io._sources import Request
 
 _LOOKED_AT = 20  # rows that are searched for the header

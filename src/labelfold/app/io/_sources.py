@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from labelfold.app.io._errors import FileProblem, did_you_mean, read_from
 from labelfold.app.io._files import existing_file, is_packed, unpacked_name
-from labelfold.app.io._problems import FileProblem, did_you_mean, read_from
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 

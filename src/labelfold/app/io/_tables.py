@@ -19,10 +19,10 @@ from labelfold.app.io._arrow_tables import (
     group_values,
     plain_numbers,
 )
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, pa, pd
 from labelfold.app.io._label_file import LabelFile
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pa, pd
 from labelfold.app.io._sources import Matrix, Reading, Request, find, needed, read
-from labelfold.tables import PLAIN, matching, parsed, writing_of
+from labelfold.tables import matching, written_numbers
 
 EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
@@ -289,19 +289,11 @@ def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers if all are; '007' stays text, and so does 'inf' among whole numbers."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
-        return _written_numbers(labels) if len(labels) > _MANY else labels
+        return (written_numbers(labels) if len(labels) > _MANY else None) or labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):
         return labels if whole else [float(v) for v in labels]
     return [int(float(v)) for v in labels] if whole else [float(v) for v in labels]
-
-
-def _written_numbers(labels: list[str]) -> list:
-    """Return text labels as numbers if all have a decimal comma, thousands separators or the same unit."""
-    writing, share = writing_of(labels)
-    if share < 1 or writing == PLAIN:
-        return labels
-    return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
 def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from labelfold.app.io._errors import FileProblem, one_line, pa, pd
 from labelfold.app.io._files import writable_file, writable_folder
-from labelfold.app.io._problems import FileProblem, one_line, pa, pd
 
 # Spreadsheets skip white space before a formula, and read full-width signs as plain ones.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from labelfold.app.compare import as_matrix, image_sides
 from labelfold.app.io import FIELDS, Refusal, Table, as_written, folder_of
 from labelfold.rows import short_indices
-from labelfold.tables import Recipe, pa, pc, written
+from labelfold.tables import Recipe, pa, written
 
 MOST_CLASSES = 1000
 
@@ -225,7 +225,7 @@ class Cells:
         if self._table:
             # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
-            joined = pc.binary_join_element_wise(
+            joined = pa.compute.binary_join_element_wise(
                 *columns, "\x1f", null_handling="replace", null_replacement="\x00"
             )
             yield from (text.encode() for text in joined.to_pylist())
@@ -258,7 +258,7 @@ class Cells:
         if not self._table:
             return found
         for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
-            there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)
+            there = pa.compute.match_substring(written(self.raw.column(j)), text, ignore_case=True)
             found |= there.fill_null(False).to_numpy().astype(bool)
         return found
 

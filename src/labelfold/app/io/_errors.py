@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from labelfold.tables import installed, pa, pc
+from labelfold.tables import installed, pa
 
 # Control characters, marks that change the writing direction, and bytes of a file name that are not text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 _FAILURES = tuple(
     os.strerror(getattr(errno, name, errno.EIO)) for name in ("EIO", "ESTALE", "ETIMEDOUT", "ENODEV")
 )
-__all__ = ["arrow_csv", "pa", "pc", "pd"]
+__all__ = ["arrow_csv", "pa", "pd"]
 
 
 class FileProblem(ValueError):
