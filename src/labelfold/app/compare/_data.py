@@ -16,7 +16,7 @@ from sklearn.utils import check_array
 
 from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
 from labelfold.app.compare._scores import Measure, measure_for
-from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
+from labelfold.app.io import Table, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, coded
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups
@@ -539,7 +539,7 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
     if table.ids is not None:
         return table.ids
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
-        return as_written(table.raw, recipe.ids_)
+        return table.as_written(recipe.ids_)
     return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
 
 

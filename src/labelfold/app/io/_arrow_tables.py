@@ -27,7 +27,7 @@ from labelfold.app.io._errors import (
     read_from,
     reporting,
 )
-from labelfold.app.io._files import is_packed, refuse_bomb
+from labelfold.app.io._files import MIB, is_packed, refuse_bomb
 from labelfold.app.io._sources import Request
 from labelfold.tables import (
     MISSING,
@@ -41,12 +41,12 @@ from labelfold.tables import (
     written,
 )
 
-# Files larger than this, in bytes, are read in blocks. The unpacked size of a packed file is estimated by the factor.
-LARGE, _TIMES = 1 << 29, 5
+# Files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
+LARGE, _TIMES = 512 * MIB, 5
 # Above this size in bytes, blocks are kept in a temporary file.
-_IN_MEMORY = 1 << 27
+_IN_MEMORY = 128 * MIB
 # Number of Python values that are converted to columns at a time.
-CELLS = 1 << 18
+CELLS = 250_000
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
 
@@ -58,7 +58,7 @@ def read_parquet(path: Path, kind: str, request: Request) -> Any:
     def blocks(columns: list[str]) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(columns=columns):
-                yield pa.Table.from_batches([batch]).select(columns)
+                yield from slices(pa.Table.from_batches([batch]).select(columns))
 
     with reporting(path, "is not a whole Parquet file"), pq.ParquetFile(path) as file:
         schema = file.schema_arrow

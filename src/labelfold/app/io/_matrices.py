@@ -1,4 +1,4 @@
-"""Files of numbers without column names: NPZ and svmlight."""
+"""Files of numbers without a table: NPZ, NPY, svmlight and .h5ad, of which a copy is written too."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import scipy.sparse as sp
 
 from labelfold.app.io._arrow_tables import chosen, group_values
 from labelfold.app.io._errors import FileProblem, did_you_mean, listed, one_line, pd, read_from, reporting
-from labelfold.app.io._files import open_text, refuse_bomb, zip_sizes
+from labelfold.app.io._files import BLOCK, open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._sources import Matrix, Request
 from labelfold.app.io._writing import finished_file
 
 # More columns than this, if most of them are empty, are refused as an error in the file.
-_MOST_UNUSED = 10_000_000
+_MAX_UNUSED = 10_000_000
 
 
 def npz_source(path: Path, kind: str, request: Request) -> Matrix:
@@ -87,7 +87,7 @@ def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
     if first < index_base:
         raise FileProblem(f"{path} counts its columns from 0, and the file the model was fitted on from 1.")
     d = X.shape[1] - index_base
-    if d > _MOST_UNUSED and d > 100 * X.nnz:
+    if d > _MAX_UNUSED and d > 100 * X.nnz:
         raise FileProblem(
             f"{path} has an index of {d:,}, which would make as many columns, though it holds {X.nnz:,} values in "
             "all; number the columns from 1 up without gaps."
@@ -161,7 +161,7 @@ def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
     try:
         if data.dtype.kind not in "fiub":
             raise ValueError(f"its values are of type {data.dtype}")
-        if max(map(int, shape)) > max(_MOST_UNUSED, 100 * len(data)):
+        if max(map(int, shape)) > max(_MAX_UNUSED, 100 * len(data)):
             raise ValueError(
                 f"its shape is {tuple(map(int, shape))}, though it holds {len(data):,} values in all"
             )
@@ -304,7 +304,7 @@ def _parts(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while True:
             with read_from(path):
-                part = file.read(1 << 24)
+                part = file.read(BLOCK)
             if not part:
                 return
             yield part

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from labelfold.app.io._errors import FileProblem, one_line, pa, pd
+from labelfold.app.io._errors import FileProblem, Refusal, one_line, pa, pd
 from labelfold.app.io._files import writable_file, writable_folder
 
 # Spreadsheets skip white space before a formula, and read full-width signs as plain ones.
@@ -33,7 +33,7 @@ _WRITES = {
 }
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
 _SWEEPS = os.name == "posix"  # elsewhere a file that is open for its lock cannot be renamed
-_FIRST_DAY = time.struct_time((1980, 1, 1, 0, 0, 0, 1, 1, 0))
+_FIRST_DAY = time.strptime("1980", "%Y")
 
 
 def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
@@ -52,6 +52,31 @@ def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
 
         writable_copy(source, path)
     return writable_file(path)
+
+
+def refuse_destination(where: Any, output: Path | None, to_table: str | None, *read: object) -> None:
+    """Raise an error if results cannot be written, before any work.
+
+    Parameters
+    ----------
+    where : path or Database
+        The source of the rows.
+    output : Path, optional
+        The file to write.
+    to_table : str, optional
+        The new table of the source to write.
+    *read : path
+        Further files that are read.
+    """
+    if output is not None:
+        writable_file(output, where, *read)
+        writable_table(output, where)
+    if to_table is not None:
+        if not hasattr(where, "refuse_table"):
+            raise Refusal(
+                f"--to-table writes to the database that the rows come from, and {where} is not one."
+            )
+        where.refuse_table(to_table)
 
 
 def write_table(

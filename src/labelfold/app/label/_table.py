@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app.compare import as_matrix, image_sides
-from labelfold.app.io import FIELDS, Refusal, Table, as_written, folder_of
+from labelfold.app.io import Journal, Refusal, Table
 from labelfold.rows import short_indices
 from labelfold.tables import Recipe, pa, written
 
@@ -140,7 +140,7 @@ def material(
         ids,
         given,
         image_sides(X.shape[1], names, shape),
-        _image_files(table),
+        table.image_files,
         notes,
     )
 
@@ -149,16 +149,8 @@ def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
     """Return the columns that name the rows: the given ones, or those that the recipe found."""
     if table.ids is not None:
         return table.ids.reset_index(drop=True)
-    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
-    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
-
-
-def _image_files(table: Table) -> list[Path] | None:
-    """Return the file of each row, if rows are images with known paths; otherwise None."""
-    if table.images is None or table.ids is None or table.images["column"] not in table.ids:
-        return None
-    root = folder_of(table.source)
-    return [root / str(name).strip() for name in table.ids[table.images["column"]]]
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in Journal.fields]
+    return table.as_written(found) if found and hasattr(cells.raw, "select") else None
 
 
 class Cells:
