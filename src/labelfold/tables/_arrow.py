@@ -252,12 +252,9 @@ def pack(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return f"array {json.dumps(value.tolist())}"
-    return f"list {json.dumps(value, default=_plain)}" if isinstance(value, list | dict) else value
-
-
-def _plain(number: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
-    return number.item()
+    # a number of NumPy is written as one of Python
+    text = json.dumps(value, default=lambda number: number.item()) if isinstance(value, list | dict) else ""
+    return f"list {text}" if text else value
 
 
 def unpack(value: Any) -> Any:

@@ -99,7 +99,7 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if values is None or column.role == "list":
         return column
     known = known_cells(values)
-    if _constant(values):
+    if is_constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
         # the only information is whether there is a value
@@ -138,13 +138,7 @@ def filled_where_labelled(column: Column, filled: Filled, value: str) -> Column:
     return replace(column, role="left out", how=how)
 
 
-def kept_as_pixel(column: Column) -> Column:
-    """Return a column that is always kept, such as a pixel, with a remark if it is constant."""
-    constant = column.data is not None and _constant(column.data)
-    return with_remark(column, "it holds one value, and stays as a pixel") if constant else column
-
-
-def _constant(values: np.ndarray) -> bool:
+def is_constant(values: np.ndarray) -> bool:
     """Tell whether a non-missing value occurs in several rows."""
     known = known_cells(values)
     return len(values) > 1 and len(known) > 0 and bool((known == known[0]).all())

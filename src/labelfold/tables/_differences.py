@@ -14,10 +14,9 @@ from labelfold.tables._column import Column
 from labelfold.tables._limits import AT_ONCE, LENGTH, MAX_VALUES, MIN_CELLS, SAMPLE, SIGNIFICANCE, SPARSE
 from labelfold.tables._steps import learned_values, lists
 
-# Largest number of unlabelled rows that are compared; fewer if there are more cells than this.
-_MAX_OTHERS, _MAX_CELLS = 20_000, 10_000_000
-# The deciles of numbers are found from this number of rows, and at least as many are compared.
-_MIN_COMPARED = 200
+# Largest number of unlabelled rows that are compared. If there are more cells than the second number they are fewer,
+# down to the third.
+_MAX_OTHERS, _MAX_CELLS, _MIN_COMPARED = 20_000, 10_000_000, 300
 
 
 class Differences:
@@ -303,9 +302,9 @@ class Differences:
             )
 
 
-def _quantiles(values: np.ndarray, parts: int = 10) -> np.ndarray:
-    """Return about the deciles of the known numbers of each column, (9, k)."""
-    some = np.sort(values[:: -(-len(values) // _MIN_COMPARED)], axis=0)  # missing ones are last
+def _quantiles(values: np.ndarray, parts: int = 10, rows: int = 200) -> np.ndarray:
+    """Return about the deciles of the known numbers of each column, (9, k), from some of the rows."""
+    some = np.sort(values[:: -(-len(values) // rows)], axis=0)  # missing ones are last
     known = (~np.isnan(some)).sum(axis=0)
     places = np.ceil(np.outer(np.arange(1, parts), known) / parts).astype(np.intp) - 1
     return np.take_along_axis(some, np.maximum(places, 0), axis=0)

@@ -11,7 +11,6 @@ from typing import Any, TypedDict
 import numpy as np
 
 from labelfold.tables._arrow import distinct, is_number, is_text, pa, pc, text_cells, written
-from labelfold.tables._limits import MIN_CELLS
 
 # A sign, a currency, digits with separators, a unit. Letters directly before digits are a code, not a number.
 _WRITTEN = re.compile(
@@ -26,7 +25,8 @@ _BLANKS = "\u00a0\u2007\u2009\u202f"
 _PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 # A mark that is misread multiplies a number by a thousand; ten times the largest number that was learned is a sign.
-_FAR = 10
+# Fewer fractions than the second number prove nothing.
+_FAR, _MIN_FRACTIONS = 10, 3
 # The spellings of a boolean, in lower case: true first.
 _PAIRS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
 _TRUTHS = {spelling: not place for pair in _PAIRS for place, spelling in enumerate(pair)}
@@ -269,7 +269,7 @@ def marked_unlike_learned(
         wrong = far & pc.fill_null(pc.match_substring(column, other), False).to_numpy()
         return wrong if 2 * np.count_nonzero(wrong) > held else None
     broken = ~np.isnan(values) & (values % 1 != 0)
-    if not whole or np.count_nonzero(broken) < max(MIN_CELLS, 0.01 * held):
+    if not whole or np.count_nonzero(broken) < max(_MIN_FRACTIONS, 0.01 * held):
         return None
     cells = pc.utf8_trim_whitespace(column.filter(pa.array(broken)))
     grouped = pc.match_substring_regex(

@@ -50,14 +50,7 @@ from labelfold.tables._unseen import Tally, UnseenRecords, UnseenValuesWarning, 
 from labelfold.utils import fit_context, warn_user
 
 # The parameters that name columns, with their roles.
-ROLES = {
-    "number": "number",
-    "category": "category",
-    "date": "date",
-    "text": "text",
-    "id": "id",
-    "drop": "left out",
-}
+ROLES = {role: role for role in ("number", "category", "date", "text", "id")} | {"drop": "left out"}
 # A category with a smaller share of the rows, or with one row, is rare.
 _RARE = 0.002
 # Largest numbers of words and of character groups of a text column.
@@ -245,12 +238,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
         check_is_fitted(self)
-        names: list[str] = []
-        for title, part, columns in self.transformer_.transformers_:
-            if title.startswith(_TEXT):
-                names += [f"{columns[0]}: {term}" for term in _text_names(part)]
-            else:
-                names += list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
+        names = [name for _, made in self._parts() for name in made]
         return np.array(names, dtype=object)
 
     def row_names(self, X: Any) -> list[str] | None:
@@ -335,16 +323,20 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     def features_of(self, columns: Collection[str]) -> np.ndarray:
         """Return a mask of the columns of the matrix that are made of some columns of the table."""
         mask: list[bool] = []
-        for title, part, names in self.transformer_.transformers_:
-            if title.startswith(_TEXT):
-                mask += [names[0] in columns] * len(_text_names(part))
-                continue
-            made = part.get_feature_names_out(np.asarray(names, dtype=object))
+        for names, made in self._parts():
             own = [name for name in names if name in columns]
             starts = tuple(f"{name}{mark}" for name in own for mark in ("=", ": ", "[", " #"))
             whole = {*own, *(f"missingindicator_{name}" for name in own)}
             mask += [str(one) in whole or (bool(own) and str(one).startswith(starts)) for one in made]
         return np.array(mask, dtype=bool)
+
+    def _parts(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Yield the columns that are transformed together, with the names of the columns of the matrix."""
+        for title, part, columns in self.transformer_.transformers_:
+            if title.startswith(_TEXT):
+                yield columns, [f"{columns[0]}: {term}" for term in _text_names(part)]
+            else:
+                yield columns, list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
 
     @property
     def scales_numbers(self) -> bool:
@@ -387,13 +379,11 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return table.read(self.used_) if isinstance(table, Blocks) else slices(table)
 
     def _block(self, block: Any) -> tuple[Any, Tally]:
-        with counting() as tally:
-            tally.rows = block.num_rows
+        with counting(block.num_rows) as tally:
             return self._matrix(self.transformer_.transform(block.select(self.used_))), tally
 
     def _counted(self, block: Any) -> Tally:
-        with counting() as tally:
-            tally.rows = block.num_rows
+        with counting(block.num_rows) as tally:
             count_unseen(self.transformer_, block.select(self.used_))
             return tally
 
@@ -566,31 +556,27 @@ def _names(columns: list[Column]) -> list[str]:
 
 
 def _one_hot(n: int) -> OneHotEncoder:
-    return OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
-        min_frequency=max(2, int(_RARE * n)),
-        max_categories=MAX_VALUES,
-    )
+    rare = max(2, int(_RARE * n))
+    return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=rare, max_categories=MAX_VALUES)
 
 
 def _text(n: int) -> Pipeline:
     """Return tf-idf of words and word pairs, and of groups of three to five characters, with equal weight."""
-    kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
-    made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
-    half = dict.fromkeys(kinds, 0.5**0.5)
-    return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, n_jobs=1, transformer_weights=half))])
+    # a word that occurs in a single row does not help for other rows, unless there are few rows
+    how: dict[str, Any] = {
+        "strip_accents": "unicode",
+        "max_features": _MAX_TERMS,
+        "min_df": 2 if n > 100 else 1,
+    }
+    words = Terms(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", sublinear_tf=True, **how)
+    characters = Terms(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True, **how)
+    parts = [("words", words), ("characters", characters)]
+    union = FeatureUnion(parts, n_jobs=1, transformer_weights=dict.fromkeys(dict(parts), 0.5**0.5))
+    return Pipeline([("read", ReadText()), ("terms", union)])
 
 
 def _hashed_text() -> Pipeline:
     return Pipeline([("read", HashedWords()), ("weigh", TfidfTransformer(sublinear_tf=True))])
-
-
-def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
-    how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
-    if analyzer == "word":
-        how["token_pattern"] = r"(?u)\b\w+\b"
-    # a word that occurs in a single row does not help for other rows, unless there are few rows
-    return Terms(**how, sublinear_tf=True, max_features=_MAX_TERMS, min_df=2 if n > 100 else 1)
 
 
 def count_unseen(transformer: ColumnTransformer, block: Any) -> None:

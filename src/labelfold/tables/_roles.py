@@ -23,7 +23,7 @@ from labelfold.tables._arrow import (
 from labelfold.tables._column import (
     Column,
     filled_where_labelled,
-    kept_as_pixel,
+    is_constant,
     left_out,
     pixel_columns,
     vector_columns,
@@ -110,7 +110,8 @@ def columns_of(
                 column, words_for_missing(sample.column(name), numbers=column.role != "category")
             )
         if name in kept:
-            column = kept_as_pixel(column) if name not in given and column.used else column
+            flat = name not in given and column.used and column.data is not None and is_constant(column.data)
+            column = with_remark(column, "it holds one value, and stays as a pixel") if flat else column
         elif name not in keep and column.used:
             column = _left_out_if_filled(column, cells, target, table.num_columns)
             if name not in given and column.used:
@@ -270,7 +271,8 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
         example = next((c for c in stray.to_pylist() if "inf" not in c.lower()), "")
         odd = f"{_cells_are(strays)} no number ({example[:LENGTH]!r})" if strays else ""
     else:
-        infinities = missing - cells.null_count - _nans(cells)
+        nans = pc.sum(pc.is_nan(cells)).as_py() if pa.types.is_floating(cells.type) else 0
+        infinities = missing - cells.null_count - (nans or 0)
     parts = [odd]
     if number_format is not None:
         parts.insert(0, format_in_words(number_format, thousands=has_thousands(sample, number_format)))
@@ -282,10 +284,6 @@ def _number(name: str, cells: Any, sample: Any) -> Column:
     known = values[~np.isnan(values)] if missing else values
     span = float(known.min()), float(known.max()), bool((known % 1 == 0).all())
     return Column(name, "number", how, number_format, missing, flag=flag, odd=share, range=span, data=values)
-
-
-def _nans(cells: Any) -> int:
-    return (pc.sum(pc.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
 
 
 def _cells_are(count: int) -> str:

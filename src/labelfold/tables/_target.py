@@ -21,8 +21,8 @@ MIN_LEAK_ROWS = 30
 # this level over all columns.
 _EMPTY, _LEAK_LEVEL = 0.99, 0.001
 # It is no mark of a rare class if this share of the labelled rows is filled, or if in each class the share is this
-# part of that in all.
-_MOSTLY_FILLED, _EVENLY = 0.6, 0.5
+# part of that in all. Classes of fewer labelled rows do not count.
+_MOSTLY_FILLED, _EVENLY, _MIN_CLASS = 0.6, 0.5, 4
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Target:
             return False
         codes = values.astype(int) if self.classes else (values > np.median(values)).astype(int)
         counts = np.bincount(codes)
-        large = counts >= MIN_CELLS
+        large = counts >= _MIN_CLASS
         shares = np.bincount(codes, weights=~empty[index])[large] / counts[large]
         return len(shares) > 1 and bool(shares.min() >= _EVENLY * np.mean(~empty[index]))
 

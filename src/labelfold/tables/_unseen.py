@@ -124,10 +124,10 @@ class UnseenRecords(list[Unseen]):
 class Tally:
     """Counts of odd cells by column, of one or several blocks of rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = 0) -> None:
         self.columns: dict[str, Unseen] = {}
         self.far: dict[str, Unseen] = {}
-        self.rows = 0
+        self.rows = rows
         # the text column that is being read, whose words are looked up by a later step
         self.text = ""
 
@@ -175,9 +175,9 @@ _ACTIVE: ContextVar[Tally | None] = ContextVar("labelfold_tally", default=None)
 
 
 @contextmanager
-def counting() -> Iterator[Tally]:
-    """Count the odd cells that steps find in this thread."""
-    tally = Tally()
+def counting(rows: int) -> Iterator[Tally]:
+    """Count the odd cells that steps find in this thread, in a block of rows."""
+    tally = Tally(rows)
     token = _ACTIVE.set(tally)
     try:
         yield tally

@@ -160,7 +160,7 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
     except FileProblem:
         raise
     except _errors(where) as error:
-        raise _worded(where, error) from None  # the original message may contain the address
+        raise _as_problem(where, error) from None  # the original message may contain the address
 
 
 def _engine(where: Database, write: bool) -> Any:
@@ -193,7 +193,7 @@ def _errors(where: Database) -> tuple[type[Exception], ...]:
     return sa.exc.SQLAlchemyError, driver.Error
 
 
-def _worded(where: Database, error: Exception) -> FileProblem:
+def _as_problem(where: Database, error: Exception) -> FileProblem:
     """Return the error of a database as one sentence."""
     text = where.sentence(error)
     if _LOCKED.search(text):

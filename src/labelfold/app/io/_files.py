@@ -130,14 +130,10 @@ def _open_zip(path: Path) -> Any:
     return zipfile.ZipFile(path).open(_table_in(path))
 
 
-def _open_zstd(path: Path) -> Any:
-    return pa.input_stream(path, compression="zstd")
-
-
 _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
-    ".zst": _open_zstd,
+    ".zst": lambda path: pa.input_stream(path, compression="zstd"),
     ".zip": _open_zip,
 }
 

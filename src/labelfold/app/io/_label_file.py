@@ -1,4 +1,4 @@
-"""Files of labels: a table of labels beside the rows (``--labels``), and the journal that the labelling page writes."""
+"""Files of labels: a table of labels beside the rows (``--labels``), and the journal of the labelling page."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     import anndata
     import h5py
 
-    with _worded(path):
+    with _h5ad_problems(path):
         with h5py.File(path) as file:
             if {"obs", "var"} <= set(file) and "X" not in file:
                 raise FileProblem(f"{path} has no X; save the matrix that is to be learned from as X.")
@@ -277,7 +277,7 @@ def write_copy(
     import h5py
 
     writable_copy(source, path)
-    with _worded(source), finished_file(path) as file:
+    with _h5ad_problems(source), finished_file(path) as file:
         for part in _parts(source):
             file.write(part)
         file.flush()
@@ -311,7 +311,7 @@ def _parts(path: Path) -> Iterator[bytes]:
 
 
 @contextmanager
-def _worded(path: Path) -> Iterator[None]:
+def _h5ad_problems(path: Path) -> Iterator[None]:
     """Turn errors about a file into one sentence, and suppress the warnings of anndata."""
     with reporting(path, "is not a whole .h5ad file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

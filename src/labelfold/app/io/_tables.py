@@ -230,7 +230,7 @@ def read_table(
     )
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
-        content, images, request = pictured(path, source, content, request)
+        content, images, request = with_images(path, source, content, request)
     if isinstance(content, Matrix):
         found, ignored = from_matrix(path, content, request)
     else:
@@ -402,7 +402,7 @@ def without_gaps(X: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def pictured(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
+def with_images(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
     """Return a table with pixels in place of paths, the facts about the images, and its ids and targets."""
     needed(path, "PIL", "images")
     from labelfold.app.io._images import CLASS, FILE, with_pixels
