@@ -191,7 +191,7 @@ def test_a_large_file_is_embedded_and_predicted_in_blocks(model, capsys, monkeyp
         run(capsys, command)
     whole = {name: Path(name).read_text() for name in ("Z.csv", "P.csv")}
     monkeypatch.setattr("labelfold.app.io._arrow_tables.LARGE", 100)
-    monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
+    monkeypatch.setattr("labelfold.app.io._csv.BLOCK", 3000)
     sizes, block = [], Recipe._block
     monkeypatch.setattr(Recipe, "_block", lambda self, rows: sizes.append(rows.num_rows) or block(self, rows))
     for command in commands:

@@ -738,8 +738,8 @@ def test_devices_and_pipes_are_no_files_to_read(tmp_path):
 @pytest.fixture
 def small_limits(monkeypatch):
     """Have files refused that unpack to more than a megabyte, so that a test need not fill the memory."""
-    monkeypatch.setattr("labelfold.app.io._files.ALWAYS", 1 << 20)
-    monkeypatch.setattr("labelfold.app.io._files._LONGEST_LINE", 1 << 18)
+    monkeypatch.setattr("labelfold.app.io._files.MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr("labelfold.app.io._files.MAX_LINE", 1 << 18)
 
 
 @pytest.mark.parametrize("name", ["b.csv.gz", "b.svmlight.gz", "b.tsv.bz2", "b.npz", "b.parquet"])

@@ -8,8 +8,8 @@ import pytest
 from small_session import CLASSES, flowers, made, session_on
 
 from labelfold.app.io import FileProblem, read_table
+from labelfold.app.io._errors import Refusal
 from labelfold.app.io._label_file import Journal
-from labelfold.app.io._problems import Refusal
 from labelfold.app.label._session import Session
 from labelfold.app.label._table import material
 

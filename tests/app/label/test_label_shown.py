@@ -13,8 +13,8 @@ from small_session import flowers, session_on
 
 from labelfold.app.commands._cli import main
 from labelfold.app.io import load_model, read_table
+from labelfold.app.io._errors import Refusal
 from labelfold.app.io._label_file import Journal
-from labelfold.app.io._problems import Refusal
 from labelfold.app.label._export import EXPORTS
 from labelfold.app.label._notebook import _table
 from labelfold.app.label._row_view import Shown

@@ -140,9 +140,9 @@ def _note(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _tell(who: str, text: str) -> None:
-    from labelfold.app.io import printable, without_password
+    from labelfold.app.io import printable
 
-    print(f"{who}: {printable(without_password(text))}", file=sys.stderr)
+    print(f"{who}: {printable(text, hide_passwords=True)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._apply import predictions_of_rows, refuse_destination, write_predictions
+from labelfold.app.commands._apply import predictions_of_rows, write_predictions
 from labelfold.app.commands._console import (
     MOST_METHODS,
     accuracy_grid,
@@ -33,9 +33,9 @@ from labelfold.app.io import (
     count,
     find,
     finished_together,
-    hidden,
+    hide_password,
     printable,
-    refuse_input,
+    refuse_destination,
     refusing,
     writable_file,
     writable_folder,
@@ -174,7 +174,8 @@ def _compare(
                     progress=sys.stderr.isatty(),
                     tell=lambda text: typer.echo(printable(text), err=True),
                     time_limit=time_limit,
-                    command=command or printable(shlex.join(["labelfold", *map(hidden, sys.argv[1:])])),
+                    command=command
+                    or printable(shlex.join(["labelfold", *map(hide_password, sys.argv[1:])])),
                     feature_names=table.feature_names,
                     groups=table.groups,
                     **{"name": called} | settings,
@@ -223,7 +224,7 @@ def refuse_places(output: Path) -> None:
 def refuse_inputs(output: Path, *given: object) -> None:
     """Raise an error if writing to the folder would replace or remove a file that is read."""
     for name in (*_MADE, "results.csv", "run.json"):
-        refuse_input(output / name, *given)
+        writable_file(output / name, *given)
 
 
 def deliver(

@@ -16,18 +16,14 @@ from rich.table import Table as Grid
 from labelfold.app.io import (
     FileProblem,
     Refusal,
-    SavedModel,
     Table,
     cell_text,
-    chosen,
     count,
     find,
     listed,
     one_line,
-    pd,
     printable,
     read_table,
-    without_password,
 )
 from labelfold.labels import Labels, worded
 from labelfold.tables import MISSING, Recipe
@@ -199,9 +195,8 @@ def _like_none(label: Any) -> bool:
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None], keep: list[str] | None = None) -> Recipe:
     """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``, and with columns to keep."""
-    names = table.feature_names or [f"x{j}" for j in range(table.raw.shape[1])]  # as a recipe calls them
-    given = {role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()}
-    return Recipe(**given, keep=chosen(table.source, names, "kept", keep or ()))
+    given = {role: table.columns_named(role, wanted or ()) for role, wanted in roles.items()}
+    return Recipe(**given, keep=table.columns_named("kept", keep or ()))
 
 
 def tell_recipe(recipe: Recipe | None) -> None:
@@ -235,39 +230,6 @@ def row_names(table: Table) -> list[str] | None:
     if table.ids is None:
         return None
     return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
-
-
-def recipe_of(model: Any) -> Recipe | None:
-    """Return the recipe at the start of a model, or None."""
-    return getattr(model, "named_steps", {}).get("recipe")
-
-
-def named_columns(recipe: Recipe | None) -> list[str] | None:
-    """Return the names of the columns that a recipe reads; None if it was fitted without names."""
-    return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
-
-
-def as_fitted(table: Table, saved: SavedModel) -> Any:
-    """Return the rows of a table in the form that the model was fitted on, or raise an error."""
-    recipe = recipe_of(saved.model)
-    if named_columns(recipe) is not None and table.feature_names is not None:
-        return table.columns()
-    expected = saved.meta.get("n_features")
-    table = table.padded(expected)
-    X, medians = table.raw, saved.meta.get("medians")
-    if recipe is None or table.feature_names is not None:
-        X, filled = (table.X, 0) if medians is None else table.filled(medians)
-        if filled:
-            note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
-    found = X.shape[1]
-    if expected not in (None, found):
-        raise FileProblem(
-            f"{table.source} has {found} columns for X where the model was fitted on {expected}; leave out others "
-            "with --drop."
-        )
-    names = saved.meta.get("feature_names")
-    named = names is not None and hasattr(X, "__array__")
-    return pd.DataFrame(X, columns=names, copy=False) if named else X
 
 
 @contextmanager
@@ -307,7 +269,7 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
 def note(*texts: str) -> None:
     """Show notes on standard error."""
     for text in texts:
-        typer.echo(f"Note: {printable(without_password(text))}", err=True)
+        typer.echo(f"Note: {printable(text, hide_passwords=True)}", err=True)
 
 
 def say(text: str) -> None:

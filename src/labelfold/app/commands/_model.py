@@ -23,7 +23,6 @@ from labelfold.app.commands._console import (
     glossed,
     read_labelled,
     recipe_for,
-    recipe_of,
     row_names,
     say,
     tell_recipe,
@@ -31,7 +30,7 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, Model, app, takes_rows
 from labelfold.app.compare import MOST_COMPONENTS, view_kinds
-from labelfold.app.io import Refusal, count, find, refuse_input, refusing, writable_file
+from labelfold.app.io import Refusal, count, find, refusing, writable_file
 
 __all__ = ["app"]
 
@@ -116,8 +115,7 @@ def fit(
 
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
-        writable_file(output)
-        refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
+        writable_file(output, find(rows.data, rows.reading)[1], rows.labels)
         table, mark = read_labelled(rows, label_free, task, group)
         data = read_data(
             table.to_learn(),
@@ -261,7 +259,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return the description of a model: headings and texts."""
     from labelfold.app.registry import AS_IS, form_of
 
-    meta, recipe = saved.meta, recipe_of(saved.model)
+    meta, recipe = saved.meta, saved.recipe
     core = saved.model if recipe is None else saved.model[-1]
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:

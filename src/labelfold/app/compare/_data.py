@@ -16,28 +16,12 @@ from sklearn.utils import check_array
 
 from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
 from labelfold.app.compare._scores import Measure, measure_for
-from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
+from labelfold.app.io import Table, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, coded
 from labelfold.labels import Labels, read_labels, wording
-from labelfold.model_selection import Groups, read_groups
+from labelfold.model_selection import Groups
 from labelfold.rows import dense
-from labelfold.tables import (
-    TELLS,
-    UNLIKE_NUMBERS,
-    Differences,
-    Recipe,
-    Target,
-    as_arrow,
-    as_named,
-    column_names,
-    features_of,
-    in_words,
-    is_table,
-    lines_of,
-    n_rows,
-    pixel_columns,
-    vector_columns,
-)
+from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
 
 _MUCH = 0.5  # difference of the shares of labelled and other rows for which something is true
 _FOR_MEDIANS = 10_000  # rows for the medians
@@ -175,8 +159,7 @@ class Data:
     @property
     def in_unit(self) -> bool:
         """Whether the recipe scaled all columns, as it does if some are not plain numbers."""
-        columns = [] if self.recipe is None else self.recipe.columns_
-        return any(column["role"] in UNLIKE_NUMBERS for column in columns)
+        return self.recipe is not None and self.recipe.scales_numbers
 
     @property
     def measure(self) -> Measure:
@@ -218,7 +201,7 @@ def read_data(
         read.extend(read_target_labels(y, n, unlabeled=unlabeled, task=task))
         return read[0]
 
-    X = table = as_named(X) if is_table(X) else X  # a stream gives its rows once
+    X = table = as_arrow(X)[0] if is_table(X) else X  # a stream gives its rows once
     X, names, made, called = as_matrix(
         X, labels_of, recipe=recipe, images=images, feature_names=feature_names, groups=groups
     )
@@ -233,7 +216,7 @@ def read_data(
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_telling(made), *in_words(different, n_columns)]
+    warned = [*_telling(made), *Differences.sentences(different, n_columns)]
     doubts = [*doubts, *_untested(labels, together), *warned, *about]
     return Data(
         X,
@@ -283,14 +266,11 @@ def as_matrix(
         Names of the rows, from the id columns that the recipe found.
     """
     if is_table(X) or has_gaps(X):
-        table = as_named(X) if is_table(X) else X
-        labels = labels_of(n_rows(table))
+        table = as_arrow(X)[0] if is_table(X) else X
+        labels = labels_of(table.num_rows if is_table(table) else len(table))
         made = Recipe() if recipe is None else clone(recipe)
         if images and is_table(table):
-            pixels = vector_columns(column_names(table))
-            made.set_params(
-                number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
-            )
+            made.keep_vectors(table.column_names)
         X = made.fit_transform(table, labels, groups)
         return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -303,8 +283,7 @@ def as_matrix(
     kept = made.kept(called)
     if sp.issparse(X) or images or pixel_columns(called)[1] is not None or len(set(called)) < len(called):
         return X, names, None, None
-    target = Target(labels, len(X), groups=None if groups is None else read_groups(groups, len(X)))
-    if kept.issuperset(called[j] for j in target.filled_columns(X)):
+    if kept.issuperset(made.leaks_in(X, labels, groups, called)):
         return X, names, None, None
     made.set_params(number=["*"])
     X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels, groups)
@@ -334,8 +313,7 @@ def medians(X: Any) -> np.ndarray:
 
 def _telling(recipe: Recipe | None) -> list[str]:
     """Return a sentence for the columns that are left out since they tell which rows are labelled."""
-    columns = [] if recipe is None else [column for column in recipe.columns_ if TELLS in column["how"]]
-    return [f"{line}." for line in lines_of(columns, plain=True)]
+    return [] if recipe is None else [f"{line}." for line in recipe.leak_lines()]
 
 
 def _differences(
@@ -390,7 +368,7 @@ def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str,
             continue
         # an item of a list, as in vector[3], stands for the list
         name = one["name"] if one["name"] in recipe.used_ else one["name"].rpartition("[")[0]
-        found[name] = np.flatnonzero(features_of(recipe.transformer_, {name}))
+        found[name] = np.flatnonzero(recipe.features_of({name}))
     return found
 
 
@@ -561,7 +539,7 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
     if table.ids is not None:
         return table.ids
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
-        return as_written(table.raw, recipe.ids_)
+        return table.as_written(recipe.ids_)
     return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.rows import row_hashes
-from labelfold.tables import Blocks, as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
+from labelfold.tables import Blocks, as_arrow, distinct_text, is_table, is_text
 
 _MOST_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
 # Names of columns that name what a row belongs to, and values that do, such as P017.
@@ -124,21 +124,21 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
         codes = np.unique(np.asarray(ids, dtype=str)[index], return_inverse=True)[1].ravel()
         if _determines(codes, labels):
             found.append(_proposed("The ids", "their column", codes, labels))
-    if not is_table(table) and not isinstance(table, Blocks):
+    if not is_table(table):
         return found
     cells, labelled = rows_of(table, index)
     wide = len(cells.column_names) > _MANY_COLUMNS
     for name in cells.column_names:
         column = cells.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if (wide and _NAMED.search(name) is None) or not (is_text(kind) or is_number(kind)):
+        found_in = None if wide and _NAMED.search(name) is None else distinct_text(column)
+        if found_in is None:
             continue
-        cells_of, codes = distinct(text_cells(column))
-        here, values = np.flatnonzero(codes >= 0), cells_of.to_pylist()
+        values, codes = found_in
+        here = np.flatnonzero(codes >= 0)
         whole = all(map(_WHOLE.fullmatch, values))
         named = _NAMED.search(name) is not None or all(map(_CODED.fullmatch, values))
         # any text of many values may name what a row belongs to
-        if not named and not whole and not (is_text(kind) and len(values) >= _MANY_VALUES):
+        if not named and not whole and not (is_text(column.type) and len(values) >= _MANY_VALUES):
             continue
         if not len(here) or not _determines(codes[here], labels, labelled[here], len(cells.column_names)):
             continue
@@ -160,8 +160,6 @@ def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
         at = np.minimum(np.searchsorted(table.places, index), len(table.places) - 1)
         kept = table.places[at] == index
         return table.sample.take(at[kept]), every[kept]
-    if hasattr(table, "iloc"):
-        return as_arrow(table.iloc[index])[0], every
     return as_arrow(table)[0].take(index), every
 
 

@@ -73,9 +73,7 @@ class Shown:
         """Return the image of a row as a PNG of limited size; None if there is none or it cannot be read."""
         if self.rows.images is None:
             return None
-        from labelfold.app.io import picture  # only rows that are images need Pillow
-
-        found = picture(self.rows.images[i], _SIDE)
+        found = self.rows.table.picture(i, _SIDE)
         if found is None:
             return None
         out = io.BytesIO()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from labelfold.app.compare import STRATEGIES, Question, Questions
-from labelfold.app.io import EMPTY, Journal, Line, Refusal, did_you_mean, printable
+from labelfold.app.io import Journal, Line, Refusal, did_you_mean, printable
 from labelfold.app.label._accuracy import Answer, Expected, curve, expected, forecast
 from labelfold.app.label._map import Places
 from labelfold.app.label._table import MOST_CLASSES, Material
@@ -21,7 +21,6 @@ from labelfold.app.label._worker import Said, Worker
 
 _LONGEST_NAME = 200
 _MOST_DOUBTS = 100
-_NO_CLASS = {name.lower() for name in EMPTY} | {"-1"}
 # How a row can be labelled other than by answering a question.
 CLICK, LASSO, CHANGE, SKIP, UNDO, REDO = "click", "lasso", "change", "skip", "undo", "redo"
 _OWN = {CLICK, LASSO, CHANGE, SKIP, UNDO, REDO}
@@ -321,7 +320,7 @@ def checked_name(name: str, what: str) -> str:
         raise Refusal(f"{what} has a name of 1 to {_LONGEST_NAME} characters, not {len(name)}.")
     if printable(name) != name or re.search(r"[\n\t\u2028\u2029\ud800-\udfff]", name):
         raise Refusal(f"{what} has a name without control characters, not {ascii(name)[:60]}.")
-    if what == "A class" and name.lower() in _NO_CLASS:
+    if what == "A class" and name.lower() in Journal.no_class:
         raise Refusal(f"{name!r} means that there is no label; give the class another name.")
     return name
 

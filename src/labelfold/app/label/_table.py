@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app.compare import as_matrix, image_sides
-from labelfold.app.io import FIELDS, Refusal, Table, as_written, folder_of
+from labelfold.app.io import Journal, Refusal, Table
 from labelfold.rows import short_indices
-from labelfold.tables import Recipe, pa, pc, written
+from labelfold.tables import Recipe, pa, written
 
 MOST_CLASSES = 1000
 
@@ -140,7 +140,7 @@ def material(
         ids,
         given,
         image_sides(X.shape[1], names, shape),
-        _image_files(table),
+        table.image_files,
         notes,
     )
 
@@ -149,16 +149,8 @@ def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
     """Return the columns that name the rows: the given ones, or those that the recipe found."""
     if table.ids is not None:
         return table.ids.reset_index(drop=True)
-    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
-    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
-
-
-def _image_files(table: Table) -> list[Path] | None:
-    """Return the file of each row, if rows are images with known paths; otherwise None."""
-    if table.images is None or table.ids is None or table.images["column"] not in table.ids:
-        return None
-    root = folder_of(table.source)
-    return [root / str(name).strip() for name in table.ids[table.images["column"]]]
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in Journal.fields]
+    return table.as_written(found) if found and hasattr(cells.raw, "select") else None
 
 
 class Cells:
@@ -225,7 +217,7 @@ class Cells:
         if self._table:
             # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
-            joined = pc.binary_join_element_wise(
+            joined = pa.compute.binary_join_element_wise(
                 *columns, "\x1f", null_handling="replace", null_replacement="\x00"
             )
             yield from (text.encode() for text in joined.to_pylist())
@@ -258,7 +250,7 @@ class Cells:
         if not self._table:
             return found
         for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
-            there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)
+            there = pa.compute.match_substring(written(self.raw.column(j)), text, ignore_case=True)
             found |= there.fill_null(False).to_numpy().astype(bool)
         return found
 
