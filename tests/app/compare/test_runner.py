@@ -19,8 +19,8 @@ from labelfold.app.compare._data import image_sides, outweighing, read_data
 from labelfold.app.compare._held_out import fold_splits
 from labelfold.app.compare._runner import make_plan
 from labelfold.app.compare._store import COLUMNS, Bar, Clock, Store, TimeUp
+from labelfold.app.registry._adapters import Labelled
 from labelfold.app.registry._methods import get_method
-from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.app.report import compare
 
 pytestmark = pytest.mark.usefixtures("quick_tuning")

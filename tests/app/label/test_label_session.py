@@ -11,7 +11,7 @@ from labelfold.app.io import FileProblem, read_table
 from labelfold.app.io._label_file import Journal
 from labelfold.app.io._problems import Refusal
 from labelfold.app.label._session import Session
-from labelfold.app.label._table import material
+from labelfold.app.label._table import prepare_table
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_labels_that_come_during_a_fit_are_fitted_next(path):
     for i in range(30):
         session.label([i], str(truth[i]))
     assert session.worker.idle(30)
-    assert session.said.labels == 30
+    assert session.latest.labels == 30
     assert session.points_version < 30
     session.close()
 
@@ -298,7 +298,7 @@ def test_other_options_are_no_change_of_the_table(tmp_path):
         {"target": "kind", "id_columns": ["width"]},
     ):
         table = read_table(tmp_path / "f.csv", begin=True, **how)
-        rows = material(table, [None] * 60, name="f.csv", target="kind")
+        rows = prepare_table(table, [None] * 60, name="f.csv", target="kind")
         session = Session(rows, Journal(tmp_path / "f.labels.csv"), who="ada")
         assert not any("has changed" in note for note in session.notes)
         session.label([len(labels(session))], "round")

@@ -234,7 +234,7 @@ def test_several_labels_a_row_are_shown_one_at_a_time():
 def test_many_rows_are_drawn_in_part_and_the_page_says_so(found, monkeypatch):
     import copy
 
-    monkeypatch.setattr("labelfold.app.compare._review._MOST_POINTS", 130)
+    monkeypatch.setattr("labelfold.app.compare._review._MAX_POINTS", 130)
     fewer = copy.copy(found)
     fewer.__dict__.pop("review", None)
     assert "130 of 150 rows (drawn at random)" in render(fewer)

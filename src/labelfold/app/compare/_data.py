@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from sklearn.utils import check_array
 from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
 from labelfold.app.compare._scores import Measure, measure_for
 from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
-from labelfold.app.registry import Facts, coded
+from labelfold.app.registry import Facts, chosen_form, full_y
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups, read_groups
 from labelfold.rows import dense
@@ -178,6 +178,22 @@ class Data:
         columns = [] if self.recipe is None else self.recipe.columns_
         return any(column["role"] in UNLIKE_NUMBERS for column in columns)
 
+    def chosen_form(self, scale: bool | str | None) -> tuple[str, str]:
+        """Return the form of the columns, and a sentence about it; see `labelfold.app.registry.chosen_form`."""
+        return chosen_form(self.X, scale, self.column, in_unit=self.in_unit)
+
+    def checked_sizes(self, components: int | Sequence[int]) -> list[int]:
+        """Return the given numbers of components, sorted, after a check."""
+        d = self.X.shape[1]
+        sizes = whole_numbers("components", components)
+        if not sizes or sizes[0] < 1:
+            raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")
+        if sizes[-1] > d:
+            raise ValueError(
+                f"An embedding of {sizes[-1]} components is larger than X, which has {d} columns."
+            )
+        return sizes
+
     @property
     def measure(self) -> Measure:
         """The score of predictions of the labels."""
@@ -237,7 +253,7 @@ def read_data(
     doubts = [*doubts, *_untested(labels, together), *warned, *about]
     return Data(
         X,
-        coded(labels),
+        full_y(labels),
         labels,
         names,
         None if ids is None else [str(i) for i in ids],
@@ -251,6 +267,30 @@ def read_data(
     )
 
 
+class NumberMatrix(NamedTuple):
+    """Rows as a matrix of numbers.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+    names : list of str, or None
+        Names of the columns.
+    recipe : Recipe or None
+        The fitted recipe.
+    ids : list of str, or None
+        Names of the rows, from the id columns that the recipe found.
+    """
+
+    X: Any
+    names: list[str] | None
+    recipe: Recipe | None = None
+    ids: list[str] | None = None
+
+    def image_sides(self, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """Return the shape of images: the given one or that of the column names; None if rows are not images."""
+        return image_sides(self.X.shape[1], self.names, image_shape)
+
+
 def as_matrix(
     X: Any,
     labels_of: Callable[[int], Any],
@@ -259,7 +299,7 @@ def as_matrix(
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
     groups: Any = None,
-) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
+) -> NumberMatrix:
     """Return rows as a matrix of numbers.
 
     A recipe converts tables, arrays with missing cells, and arrays with a column that tells which rows are labelled.
@@ -271,16 +311,6 @@ def as_matrix(
         ``labels_of(n)`` returns the labels of n rows, or None. It is called before the recipe is fitted.
     recipe, images, feature_names
         See `read_data`.
-
-    Returns
-    -------
-    X : ndarray or csr_array of shape (n, d)
-    names : list of str, or None
-        Names of the columns.
-    recipe : Recipe or None
-        The fitted recipe.
-    ids : list of str, or None
-        Names of the rows, from the id columns that the recipe found.
     """
     if is_table(X) or has_gaps(X):
         table = as_named(X) if is_table(X) else X
@@ -292,7 +322,7 @@ def as_matrix(
                 number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
             )
         X = made.fit_transform(table, labels, groups)
-        return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
+        return NumberMatrix(X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table))
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     labels = labels_of(X.shape[0])
     names = None if feature_names is None else [str(name) for name in feature_names]
@@ -302,13 +332,24 @@ def as_matrix(
     called = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     kept = made.kept(called)
     if sp.issparse(X) or images or pixel_columns(called)[1] is not None or len(set(called)) < len(called):
-        return X, names, None, None
+        return NumberMatrix(X, names)
     target = Target(labels, len(X), groups=None if groups is None else read_groups(groups, len(X)))
     if kept.issuperset(called[j] for j in target.filled_columns(X)):
-        return X, names, None, None
+        return NumberMatrix(X, names)
     made.set_params(number=["*"])
     X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels, groups)
-    return X, [str(name) for name in made.get_feature_names_out()], made, None
+    return NumberMatrix(X, [str(name) for name in made.get_feature_names_out()], made)
+
+
+def whole_numbers(name: str, values: Any) -> list[int]:
+    """Return whole numbers sorted, without duplicates."""
+    try:
+        numbers = [int(v) for v in np.atleast_1d(values)]
+        if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are whole numbers, such as [10, 50], not {values!r}.") from None
+    return sorted(set(numbers))
 
 
 def has_gaps(X: Any) -> bool:

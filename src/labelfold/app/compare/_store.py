@@ -45,7 +45,7 @@ COLUMNS = {
 }
 _KEY = ("method", "k", "budget", "repeat")
 _ALWAYS = ("method", "budget", "repeat")
-_MOST_NOTE_BYTES = 2**16
+_MAX_LINE = 65_536  # bytes that are read of run.json, and of the first line of results.csv
 _RUN = 0.15  # share of the time limit that a single run may take
 _LONGEST = 1e8  # longest alarm of the operating system in seconds
 _AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
@@ -175,14 +175,14 @@ def _free_name(results: Path) -> Path:
 def _fingerprint(run: Path) -> str | None:
     try:
         with run.open("rb") as file:
-            return json.loads(file.read(_MOST_NOTE_BYTES)).get("fingerprint")
+            return json.loads(file.read(_MAX_LINE)).get("fingerprint")
     except (FileNotFoundError, ValueError, AttributeError, RecursionError):
         return None
 
 
 def _header(results: Path) -> list[str]:
     with results.open("rb") as file:
-        line = file.readline(_MOST_NOTE_BYTES)
+        line = file.readline(_MAX_LINE)
     return line.decode("utf-8", errors="replace").rstrip("\n").split(",")
 
 
@@ -371,6 +371,6 @@ def _has_alarm() -> bool:
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
-def whole(value: Any) -> int | None:
+def int_or_none(value: Any) -> int | None:
     """Return a cell of a table as int, None if it is missing."""
     return None if pd.isna(value) else int(value)

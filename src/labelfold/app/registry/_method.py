@@ -33,7 +33,8 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, X: Any) -> Shape:
         """Return the shape of an array or a sparse matrix."""
-        return cls(*X.shape, sp.issparse(X))
+        n, d = X.shape
+        return cls(n, d, sp.issparse(X))
 
     @property
     def max_rank(self) -> int:

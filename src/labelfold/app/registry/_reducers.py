@@ -74,25 +74,18 @@ def _sizes_up_to(limit: int, sizes: tuple[int, ...] = SIZES) -> tuple[int, ...]:
     return tuple(dict.fromkeys(min(size, limit) for size in sizes))
 
 
-def _principal(
-    k: int | None, shape: Shape, random_state: int | None, largest: int = 100
-) -> tuple[Any, tuple[int, ...] | None]:
-    """Return a reducer to principal components, and candidates for their number unless given.
+def principal_then(
+    k: int | None, shape: Shape, random_state: int | None, classifier: Any, largest: int = 100
+) -> ReduceThenClassify:
+    """Return principal components (singular vectors if X is sparse), then a classifier or regressor.
 
-    The largest candidate is larger than for other methods, since more components cost little. A linear SVM on many
-    more is the same as on all columns.
+    The largest candidate for their number is larger than for other methods, since more components cost little. A
+    linear SVM on many more is the same as on all columns.
     """
     # the randomised solver for sparse rows gives at most one component fewer than columns
     make, limit = (TruncatedSVD, shape.max_rank - 1) if shape.sparse else (PCA, shape.max_rank)
     sizes = None if k else _sizes_up_to(limit, (largest, *SIZES))
-    return make(min(k or largest, limit), random_state=random_state), sizes
-
-
-def principal_then(
-    k: int | None, shape: Shape, random_state: int | None, classifier: Any
-) -> ReduceThenClassify:
-    """Return principal components (singular vectors if X is sparse), then a classifier or regressor."""
-    reducer, sizes = _principal(k, shape, random_state)
+    reducer = make(min(k or largest, limit), random_state=random_state)
     return ReduceThenClassify(reducer, classifier, sizes=sizes, nested=True)
 
 
@@ -118,7 +111,9 @@ def _with_size(
     """Return a model that learns from all rows; its number of components is given or chosen with labels hidden."""
     if k is not None:
         return model.set_params(n_components=min(k, shape.max_rank))
-    return _with_hidden_labels(model, "n_components", _sizes_up_to(shape.max_rank, sizes), random_state, **how)
+    return _with_hidden_labels(
+        model, "n_components", _sizes_up_to(shape.max_rank, sizes), random_state, **how
+    )
 
 
 def _size_and(
