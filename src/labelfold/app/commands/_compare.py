@@ -172,7 +172,7 @@ def _compare(
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
-        refuse_places(output)
+        refuse_unwritable(output)
         with refusing():
             try:
                 found = compare(
@@ -193,7 +193,7 @@ def _compare(
                 if not save:
                     raise
                 seed = settings["random_state"]
-                name_files(output, deliver_alone(nothing, table, output, safe_csv, to_table, seed))
+                list_files(output, write_labelfold_alone(nothing, table, output, safe_csv, to_table, seed))
                 return
         interrupted = found.interrupted
         try:
@@ -205,8 +205,8 @@ def _compare(
             interrupted = True
             found.forgo_review()
         with refusing():
-            written = deliver(found, table, output, save, safe_csv, to_table)
-    name_files(output, written)
+            written = write_files(found, table, output, save, safe_csv, to_table)
+    list_files(output, written)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -224,7 +224,7 @@ def _show(found: Any) -> None:
         say(f"{count(len(found.left_out), 'method')} left out; the report says why.")
 
 
-def refuse_places(output: Path) -> None:
+def refuse_unwritable(output: Path) -> None:
     """Raise an error if one of the files cannot be written, before any work."""
     for name in _MADE:
         writable_file(output / name)
@@ -236,7 +236,7 @@ def refuse_inputs(output: Path, *given: object) -> None:
         refuse_input(output / name, *given)
 
 
-def deliver(
+def write_files(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
     """Write the report, the answer and, with ``save``, the model; return the files as first written."""
@@ -257,7 +257,7 @@ def deliver(
     return written
 
 
-def deliver_alone(
+def write_labelfold_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
@@ -275,7 +275,7 @@ def deliver_alone(
         return _save(model, method, data, None, table, aside, safe_csv, to_table)
 
 
-def name_files(output: Path, written: dict[str, Path]) -> None:
+def list_files(output: Path, written: dict[str, Path]) -> None:
     """Print the files, which are in the folder now, and the next command."""
     width = max(map(len, written))
     places = {what: output / path.name for what, path in written.items()}

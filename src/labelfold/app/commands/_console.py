@@ -64,15 +64,15 @@ def accuracy_grid(found: Comparison) -> Grid:
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
         method = found.methods[rows["method"].iloc[0]]
-        grid.add_row(glossed(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
+        grid.add_row(title_and_gloss(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
     return grid
 
 
-def glossed(method: Any) -> str:
+def title_and_gloss(method: Any) -> str:
     """Return the title of a method with a few words about it.
 
     >>> from labelfold.app.registry import METHODS
-    >>> glossed(METHODS["ssnmf"])
+    >>> title_and_gloss(METHODS["ssnmf"])
     'SSNMF + SVM (non-negative parts, then a linear SVM)'
     """
     return f"{method.title} ({method.gloss})" if method.gloss else method.title

@@ -89,7 +89,7 @@ def _label_file(rows: GivenRows, output: Path | None) -> Path:
     """Return the file of labels, checked before anything is read."""
     from labelfold.app.io import refuse_taken
 
-    file = output or beside(find(rows.data, rows.reading)[1], rows.reading)
+    file = output or default_label_file(find(rows.data, rows.reading)[1], rows.reading)
     writable_folder(file.parent, make=False)
     if rows.labels is not None and rows.labels.resolve() == file.resolve():
         raise Refusal(
@@ -99,11 +99,11 @@ def _label_file(rows: GivenRows, output: Path | None) -> Path:
     return file
 
 
-def beside(where: Any, reading: Any) -> Path:
+def default_label_file(where: Any, reading: Any) -> Path:
     """Return the default file of labels of a source: beside it, or in the current folder if it is not a file.
 
     >>> from labelfold.app.io._sources import Reading
-    >>> beside(Path("data/measurements.csv.gz"), Reading()).as_posix()
+    >>> default_label_file(Path("data/measurements.csv.gz"), Reading()).as_posix()
     'data/measurements.labels.csv'
     """
     path = where if isinstance(where, Path) else getattr(where, "path", None)

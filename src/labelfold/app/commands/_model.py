@@ -14,13 +14,13 @@ from rich.table import Table as Grid
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import (
     console,
-    glossed,
     read_labelled,
     recipe_for,
     recipe_of,
     row_names,
     say,
     tell_recipe,
+    title_and_gloss,
     using,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, Model, app, takes_rows
@@ -47,7 +47,7 @@ def list_methods(
         out.print(f"{use}", style="bold")
         for m in methods:
             more = "" if m.available else f"; not installed: {m.installation}"
-            say(f"  {m.name:<{width}}  {glossed(m)}{more}")
+            say(f"  {m.name:<{width}}  {title_and_gloss(m)}{more}")
     out.print("\nlabelfold methods NAME describes one of them.")
 
 
@@ -55,7 +55,7 @@ def _description(method: Any) -> list[tuple[str, str]]:
     """Return the description of a method: headings and texts."""
     classes, numbers = (method.why_not_task(task) is None for task in ("classification", "regression"))
     facts = [
-        ("method", glossed(method)),
+        ("method", title_and_gloss(method)),
         ("what it does", method.summary),
         ("learns from", "labelled rows" if method.labels == "supervised" else "all rows, labelled or not"),
         ("predicts", "classes and numbers" if classes and numbers else "classes" if classes else "numbers"),
@@ -93,7 +93,7 @@ def fit(
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare import fit_with_expectation, read_data, save_fit
-    from labelfold.app.registry import get_method, refuse_other_task
+    from labelfold.app.registry import get_method
 
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
@@ -116,7 +116,7 @@ def fit(
             data.checked_sizes(components)
         if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
-        refuse_other_task(chosen, data.facts.task)
+        chosen.refuse_task(data.facts.task)
         form, why_form = data.chosen_form(scale)
         penalty = {} if ridge is None else {"ridge": ridge}
 
@@ -168,8 +168,8 @@ def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
     n, d = table.raw.shape
     return (
-        f"{glossed(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
-        f"labelled {known}{everyone}."
+        f"{title_and_gloss(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, "
+        f"{labels.n_labelled:,} rows labelled {known}{everyone}."
     )
 
 
@@ -224,7 +224,7 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     core = saved.model if recipe is None else saved.model[-1]
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:
-        facts += [("method", glossed(method)), ("paper", method.paper)]
+        facts += [("method", title_and_gloss(method)), ("paper", method.paper)]
     facts.append(
         ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
     )

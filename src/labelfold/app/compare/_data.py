@@ -14,7 +14,13 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
+from labelfold.app.compare._groups import (
+    LikelyGroups,
+    groups_of,
+    likely_groups,
+    not_held_together,
+    table_rows,
+)
 from labelfold.app.compare._scores import Measure, measure_for
 from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, chosen_form, full_y
@@ -128,11 +134,11 @@ class Data:
         """Indices of the unlabelled rows."""
         return np.flatnonzero(~self.labels.labelled)
 
-    def places(self, rows: np.ndarray) -> np.ndarray:
+    def positions(self, rows: np.ndarray) -> np.ndarray:
         """Return the positions of labelled rows among all labelled rows."""
         return np.searchsorted(self.labels.index, rows)
 
-    def delivered(self, model: Any) -> Any:
+    def with_recipe(self, model: Any) -> Any:
         """Return a model fitted on X as one that takes the user's rows, by a pipeline with the recipe."""
         if self.recipe is None:
             return model
@@ -244,13 +250,13 @@ def read_data(
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     together, about, likely = groups_of(X, labels, groups)
-    likely = beyond(
+    likely = not_held_together(
         [*likely, *likely_groups(table, labels, ids)], None if groups is None else together, labels
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_telling(made), *in_words(different, n_columns)]
-    doubts = [*doubts, *_untested(labels, together), *warned, *about]
+    warned = [*_columns_that_tell(made), *in_words(different, n_columns)]
+    doubts = [*doubts, *_classes_not_held_out(labels, together), *warned, *about]
     return Data(
         X,
         full_y(labels),
@@ -322,7 +328,9 @@ def as_matrix(
                 number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
             )
         X = made.fit_transform(table, labels, groups)
-        return NumberMatrix(X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table))
+        return NumberMatrix(
+            X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
+        )
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     labels = labels_of(X.shape[0])
     names = None if feature_names is None else [str(name) for name in feature_names]
@@ -373,7 +381,7 @@ def medians(X: Any) -> np.ndarray:
     return np.median(X[:: -(-len(X) // _FOR_MEDIANS)], axis=0)
 
 
-def _telling(recipe: Recipe | None) -> list[str]:
+def _columns_that_tell(recipe: Recipe | None) -> list[str]:
     """Return a sentence for the columns that are left out since they tell which rows are labelled."""
     columns = [] if recipe is None else [column for column in recipe.columns_ if TELLS in column["how"]]
     return [f"{line}." for line in lines_of(columns, plain=True)]
@@ -396,7 +404,7 @@ def _differences(
     if recipe is not None:
         if one is None or table is None:
             return recipe.differences_
-        some, kept = rows_of(table, one)
+        some, kept = table_rows(table, one)
         try:
             found = clone(recipe).fit(some, _labels_at(labels, one[kept])).differences_
         except ValueError:  # no column of these rows can be used
@@ -435,7 +443,7 @@ def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str,
     return found
 
 
-def _untested(labels: Labels, groups: Groups | None) -> list[str]:
+def _classes_not_held_out(labels: Labels, groups: Groups | None) -> list[str]:
     """Return a sentence about classes with labelled rows in one group, or one labelled row, that are not held out."""
     if labels.task not in ("binary", "multiclass"):
         return []

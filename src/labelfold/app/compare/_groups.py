@@ -14,7 +14,7 @@ from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one
 from labelfold.rows import row_hashes
 from labelfold.tables import Blocks, as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
 
-_MOST_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
+_MAX_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
 # Names of columns that name what a row belongs to, and values that do, such as P017.
 _NAMED = re.compile(
     r"(?:^|[\W_])(?:u?id|ids|uuid|guid|key|no|nr|num|number|code|ref)$|(?<=[a-z])I[dD]$|"
@@ -29,12 +29,12 @@ _WHOLE = re.compile(r"\d+(?:\.0)?")
 # A column of whole numbers with another name may be a group if, in the order of its values, the label changes at
 # least this often. It changes once or twice where the column predicts the label.
 _CHANGES = 3
-_LEAST_VALUES = 4
+_MIN_VALUES = 4
 # Share of the rows that share their value with another row, and of those whose value determines the label.
 _SHARED, _DETERMINED = 0.5, 0.95
-_DRAWS, _LEVEL, _MOST_COLUMNS = 199, 0.01, 50
+_DRAWS, _LEVEL, _MAX_COLUMNS = 199, 0.01, 50
 # Of tables with more columns only those with names of ids are looked at. A text of so many values may be a name.
-_MANY_COLUMNS, _MANY_VALUES, _MOST_PROPOSED = 1000, 8, 3
+_MANY_COLUMNS, _MANY_VALUES, _MAX_PROPOSED = 1000, 8, 3
 
 
 class LikelyGroups(NamedTuple):
@@ -70,7 +70,7 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
     if given is not None:
         refuse_one_group(given.some(labels.index))
     others = np.flatnonzero(~labels.labelled)
-    some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
+    some = np.sort(np.random.default_rng(0).permutation(others)[:_MAX_OTHERS])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
     if not copies.n_copies:
         return given, [], []
@@ -92,7 +92,9 @@ def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = No
     return Groups(every).some(np.arange(labels.n_rows))
 
 
-def beyond(likely: list[LikelyGroups], groups: Groups | None, labels: Labels) -> list[LikelyGroups]:
+def not_held_together(
+    likely: list[LikelyGroups], groups: Groups | None, labels: Labels
+) -> list[LikelyGroups]:
     """Return those whose rows the given groups do not hold together already, joined with these groups."""
     if groups is None:
         return likely
@@ -126,7 +128,7 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
             found.append(_proposed("The ids", "their column", codes, labels))
     if not is_table(table) and not isinstance(table, Blocks):
         return found
-    cells, labelled = rows_of(table, index)
+    cells, labelled = table_rows(table, index)
     wide = len(cells.column_names) > _MANY_COLUMNS
     for name in cells.column_names:
         column = cells.column(name)
@@ -150,10 +152,10 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
             if np.count_nonzero(np.diff(first)) < _CHANGES or labels.task not in ("binary", "multiclass"):
                 continue
         found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
-    return found[:_MOST_PROPOSED]
+    return found[:_MAX_PROPOSED]
 
 
-def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
+def table_rows(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
     """Return some rows of a table as an Arrow table, and their places in ``index``; of blocks those in the sample."""
     every = np.arange(len(index))
     if isinstance(table, Blocks):
@@ -173,7 +175,7 @@ def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = Non
     values = labels.values if some is None else labels.values[some]
     sizes = np.bincount(codes)
     several = sizes[codes] > 1
-    if (sizes > 0).sum() < _LEAST_VALUES or several.mean() < _SHARED:
+    if (sizes > 0).sum() < _MIN_VALUES or several.mean() < _SHARED:
         return False
     codes, values = np.unique(codes[several], return_inverse=True)[1].ravel(), values[several]
     if labels.task == "regression" and values.ndim == 1:
@@ -194,8 +196,8 @@ def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = Non
     seen = agreeing(kinds)
     if seen < _DETERMINED * len(codes):
         return False
-    rng, draws = np.random.default_rng(0), _DRAWS * min(columns, _MOST_COLUMNS)
-    at_least, allowed = 0, int(_LEVEL / min(columns, _MOST_COLUMNS) * (draws + 1))
+    rng, draws = np.random.default_rng(0), _DRAWS * min(columns, _MAX_COLUMNS)
+    at_least, allowed = 0, int(_LEVEL / min(columns, _MAX_COLUMNS) * (draws + 1))
     for _ in range(draws):
         at_least += agreeing(rng.permutation(kinds)) >= seen
         if at_least + 1 > allowed:

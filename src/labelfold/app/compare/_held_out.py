@@ -117,7 +117,7 @@ def fold_of_rows(data: Data, repeats: int, seed: int) -> np.ndarray:
     found = np.full((repeats, data.labels.n_labelled), -1)
     for split in fold_splits(data, repeats, seed):
         for i, part in enumerate(split.parts):
-            found[split.repeat, data.places(part.test)] = i
+            found[split.repeat, data.positions(part.test)] = i
     return found
 
 
@@ -219,7 +219,7 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit on all labels warns
         for part in split.parts:
-            rows, held, at = data.X[part.train], data.X[part.test], data.places(part.test)
+            rows, held, at = data.X[part.train], data.X[part.test], data.positions(part.test)
             groups = None if data.groups is None else data.groups.some(part.train)
             model = fit_grouped(make(rows), rows, part.y, groups)
             found.guess[at] = model.predict(held)

@@ -160,7 +160,7 @@ class Results:
         rows = []
         for method, runs in self.series.groupby("method", sort=False):
             sizes = runs.drop_duplicates("label").set_index("label")["k"]
-            label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
+            label = _smallest_good_size(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
             rows.append({"method": method, "label": label, "k": sizes[label]})
         ranking = pd.DataFrame(rows, columns=["method", "label", "k"]).astype({"k": "Int64"})
         scores = wide.reindex(columns=ranking["label"])
@@ -348,7 +348,7 @@ class Results:
             It has ``predict`` and, if the method embeds, ``transform``. Its classes are those of y. It takes rows as
             they were given to `compare`: for a table it is a pipeline that begins with the recipe.
         """
-        return self.data.delivered(self.fitted(method, components))
+        return self.data.with_recipe(self.fitted(method, components))
 
     def fitted(self, method: str | None = None, components: int | None = None) -> Any:
         """Return a method fitted on the matrix of rows, without the recipe; see `refit`. The result is cached."""
@@ -415,7 +415,7 @@ def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     return table[[*first, *table.columns.drop(first)]]
 
 
-def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
+def _smallest_good_size(scores: pd.DataFrame, sizes: np.ndarray) -> str:
     """Return the label of the smallest size (columns of scores) within one standard error of the best."""
     ran = scores.dropna(axis="columns", how="all")
     whole = ran.dropna()
@@ -452,7 +452,7 @@ def answer(found: Results) -> str:
     )
 
 
-def _standing(found: Results) -> list[str]:
+def _equally_good(found: Results) -> list[str]:
     """Return sentences on the equally good methods, or on how far the best is ahead of the next."""
     choice = found.choice
     if choice is None or len(found.out_of_fold) < 2:
@@ -480,10 +480,10 @@ def details(found: Results) -> list[str]:
             *found.other_estimates,
             *([] if found.choice is None else distance(found.choice)),
             *filter(None, [_what_it_is(found, best), found.measure.gloss, found.why_two_scores]),
-            *_standing(found),
+            *_equally_good(found),
             *_size(found, best),
-            *_without(found, best),
-            *_elsewhere(found, best),
+            *_without_reduction(found, best),
+            *_other_budgets(found, best),
             *_like_a_constant(found, best),
         ]
     if found.stopped:
@@ -533,7 +533,7 @@ def _size(found: Results, best: Any) -> list[str]:
     ]
 
 
-def _without(found: Results, best: Any) -> list[str]:
+def _without_reduction(found: Results, best: Any) -> list[str]:
     """Return a comparison with the best method of the other kind: without reduction, or with it."""
     reduces = found.methods[best["method"]].embeds
     ranked = found.ranking.dropna(subset="mean")
@@ -552,7 +552,7 @@ def _without(found: Results, best: Any) -> list[str]:
     return [f"{lead}, {found.title_with_size(other)} reached {found.measure.show(other['mean'])}: {verdict}."]
 
 
-def _elsewhere(found: Results, best: Any) -> list[str]:
+def _other_budgets(found: Results, best: Any) -> list[str]:
     """Return a sentence with the budgets at which another method was ahead."""
     lines = found.lines[
         [found.methods[m].embeds == found.methods[best["method"]].embeds for m in found.lines["method"]]

@@ -576,7 +576,7 @@ def save_fit(
         names = [data.column(j) for j in range(data.X.shape[1])]
         tops = top_features(correlations(data.X, embedded[:, :_MAX_SHOWN]), names)
     return save_model(
-        data.delivered(without_tuning(model)),
+        data.with_recipe(without_tuning(model)),
         path,
         method=method.name,
         target=table.targets or None,

@@ -33,7 +33,6 @@ from labelfold.app.registry import (
     fit_grouped,
     get_method,
     ranked_methods,
-    refuse_other_task,
 )
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables import Recipe
@@ -114,7 +113,7 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
         if not chosen:
             raise ValueError("There is no method to compare; name at least one.")
         for method in chosen:
-            refuse_other_task(method, data.facts.task)
+            method.refuse_task(data.facts.task)
         return list({m.name: m for m in chosen}.values()), {}
     chosen, left_out = [], {}
     reason: str | None
@@ -549,7 +548,7 @@ class Runs:
                     embedded = model.transform(held)
                     transform_seconds = time.perf_counter() - start
                 predicted.append(np.asarray(model.predict(held)))
-        guess, truth = np.concatenate(predicted), self.data.truth[self.data.places(tested)]
+        guess, truth = np.concatenate(predicted), self.data.truth[self.data.positions(tested)]
         order = np.argsort(tested)
         classes = self.measure.kind in ("accuracy", "balanced")
         size = None

@@ -46,9 +46,9 @@ COLUMNS = {
 _KEY = ("method", "k", "budget", "repeat")
 _ALWAYS = ("method", "budget", "repeat")
 _MAX_LINE = 65_536  # bytes that are read of run.json, and of the first line of results.csv
-_RUN = 0.15  # share of the time limit that a single run may take
-_LONGEST = 1e8  # longest alarm of the operating system in seconds
-_AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
+_RUN_SHARE = 0.15  # share of the time limit that a single run may take
+_MAX_ALARM = 1e8  # longest alarm of the operating system in seconds
+_RETRY = 0.1  # seconds until an alarm that came during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
 
@@ -244,14 +244,14 @@ class Clock:
     (15.0, False)
     """
 
-    def __init__(self, limit: float | None, run: float = _RUN):
+    def __init__(self, limit: float | None, run: float = _RUN_SHARE):
         self._began = time.perf_counter()
         self.limit, self._run = limit, run
 
     @classmethod
     def shared(cls, limit: float | None, n_methods: int) -> Clock:
         """Return a clock for a number of methods; if they are few, a run may take the share of a method."""
-        return cls(limit, max(_RUN, 1 / max(n_methods, 1)))
+        return cls(limit, max(_RUN_SHARE, 1 / max(n_methods, 1)))
 
     def most(self, share: float | None = None) -> float:
         """Return the most seconds that a run may take: its share of the limit, at least 1."""
@@ -281,14 +281,14 @@ class Clock:
 
         def ring(number: int, frame: Any) -> None:
             if _compiling(frame):  # an exception inside the compiler would be printed, and its result lost
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                signal.setitimer(signal.ITIMER_REAL, _RETRY)
                 return
             raise TimeUp
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
             left = min(self.most(share), self.limit - self.seconds())
-            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _LONGEST))
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _MAX_ALARM))
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

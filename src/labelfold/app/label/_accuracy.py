@@ -77,7 +77,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class DoubtfulLabel:
     """A label that leave-one-out contradicts with high confidence.
 
     Attributes
@@ -156,7 +156,7 @@ def _log_prior() -> np.ndarray:
     return (np.log(np.gradient(error)) - (_LOG_ERROR + np.log1p(-error)) / 2)[:, None]
 
 
-def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
+def doubtful_labels(fold: LabelFold, labels: Any) -> list[DoubtfulLabel]:
     """Return labels that leave-one-out contradicts with high confidence, highest first.
 
     The only label of a class is never returned, since its class cannot be predicted without it.
@@ -173,4 +173,6 @@ def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
     said, sure = np.asarray(fold.loo_predictions_).astype(str), np.asarray(fold.loo_confidence_)
     _, kind, count = np.unique(own, return_inverse=True, return_counts=True)
     held_out = HeldOutPredictions(said, sure, count[kind] > 1, "leaving out one row at a time")
-    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)]
+    return [
+        DoubtfulLabel(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)
+    ]

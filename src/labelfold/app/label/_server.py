@@ -113,7 +113,7 @@ class Page:
         app = Starlette(
             routes=[Mount(f"/{token}", routes=routes)],
             lifespan=self._lifespan,
-            exception_handlers={HTTPException: _told_why, Exception: _failed},
+            exception_handlers={HTTPException: _http_error, Exception: _server_error},
         )
         self.app = Guard(app, token, port)
 
@@ -144,9 +144,9 @@ class Page:
     async def _events(self, request: Request) -> Response:
         if len(self._tabs) >= _MAX_TABS:
             raise HTTPException(429, "Too many tabs are open; close some.")
-        return StreamingResponse(self._told(), media_type="text/event-stream")
+        return StreamingResponse(self._states(), media_type="text/event-stream")
 
-    async def _told(self) -> AsyncIterator[bytes]:
+    async def _states(self) -> AsyncIterator[bytes]:
         """Yield the newest state, at once and after every change; states in between are skipped."""
         changed = asyncio.Event()
         changed.set()
@@ -271,12 +271,12 @@ def _error(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status)
 
 
-async def _told_why(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _error(error.status_code, error.detail)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _server_error(request: Request, error: Exception) -> Response:
     return _error(500, f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}).")
 
 

@@ -57,7 +57,7 @@ class Session:
         self._questions = Questions(rows.n, seed=seed)
         self.latest: Predictions | None = None
         self.question: Question | None = None
-        self._posed: dict[int, Question] = {}
+        self._answered: dict[int, Question] = {}
         self.version, self.points_version, self.predictions_version = 1, 0, 0
         self._begun = False
         self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
@@ -107,7 +107,7 @@ class Session:
                 how = CHANGE
             elif asked is not None and chosen == [asked.row] and name is not None:
                 how = asked.how
-                self._posed[asked.row] = asked
+                self._answered[asked.row] = asked
             self._act(how, [self._mark(row, name) for row in chosen])
 
     def skip(self, row: int) -> None:
@@ -115,7 +115,7 @@ class Session:
         (row,) = self._known_rows([row])
         with self._lock:
             if self.question is not None and self.question.row == row:
-                self._posed[row] = self.question
+                self._answered[row] = self.question
             self._act(SKIP, [Mark(row, self.marks.labels[row])])
 
     def undo(self) -> None:
@@ -125,7 +125,7 @@ class Session:
                 raise Refusal("There is nothing to undo.")
             action = self.marks.done[-1]
             self._act(UNDO, [Mark(row, label) for row, label in action.before.items()], ask=False)
-            again = self._posed.get(next(iter(action.after))) if len(action.after) == 1 else None
+            again = self._answered.get(next(iter(action.after))) if len(action.after) == 1 else None
             if again is not None and self.marks.codes[again.row] < 0:
                 self.question = again
             self._changed()

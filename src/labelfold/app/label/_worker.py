@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 
 from labelfold import LabelFold
 from labelfold.app.io import one_line
-from labelfold.app.label._accuracy import Doubt, look_again
+from labelfold.app.label._accuracy import DoubtfulLabel, doubtful_labels
 from labelfold.app.label._questions import unit_scale
 from labelfold.features import Layout, Principal, aligned, layout
 
@@ -45,7 +45,7 @@ class Predictions:
     confidence : ndarray of float of shape (n,)
     shares : ndarray of float32 of shape (n, c), or None
         The probability of each class of the model.
-    doubts : list of Doubt
+    doubts : list of DoubtfulLabel
         Labels that may be wrong.
     labels : int
         Number of labels of the fit.
@@ -57,7 +57,7 @@ class Predictions:
     predicted: np.ndarray
     confidence: np.ndarray
     shares: np.ndarray | None
-    doubts: list[Doubt]
+    doubts: list[DoubtfulLabel]
     labels: int
 
 
@@ -190,7 +190,7 @@ class Worker(threading.Thread):
         best = shares.argmax(axis=1)
         sure = shares[np.arange(len(best)), best]
         points = self._map.update(Z, seconds=_MAP_SECONDS[len(Z) > _FEW])
-        doubts = look_again(fold, labels)
+        doubts = doubtful_labels(fold, labels)
         self.publish(
             Predictions(fold, Z, points, codes[best], sure, shares.astype(np.float32), doubts, count)
         )

@@ -17,7 +17,6 @@ from ._methods import (
     METHODS as METHODS,
     get_method as get_method,
     ranked_methods as ranked_methods,
-    refuse_other_task as refuse_other_task,
 )
 from ._tuned import (
     without_tuning as without_tuning,

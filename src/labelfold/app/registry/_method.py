@@ -267,6 +267,21 @@ class Method:
         """
         return _other_task(self._parts(Shape(9, 3, sparse=False), task), task)
 
+    def refuse_task(self, task: str, listed: int = 9) -> None:
+        """Raise an error if the method does not take a task; the error names some methods that do."""
+        from labelfold.app.registry._methods import ranked_methods
+
+        reason = self.why_not_task(task)
+        if reason:
+            others = [
+                other.name
+                for other in ranked_methods()
+                if other.available and other.compared and other.why_not_task(task) is None
+            ]
+            raise ValueError(
+                f"The method {self.name!r} does not suit: {reason}; choose among {', '.join(others[:listed])}."
+            )
+
     def _parts(self, shape: Shape, task: str) -> list[Any]:
         """Return the estimators inside the estimator; none if it cannot be made, which its run will report."""
         try:

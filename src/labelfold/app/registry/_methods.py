@@ -39,17 +39,3 @@ def get_method(name: str) -> Method:
     if not method.available:
         raise ValueError(f"The method {method.name!r} needs a package: {method.installation}.")
     return method
-
-
-def refuse_other_task(method: Method, task: str, listed: int = 9) -> None:
-    """Raise an error if a method does not take the task; the error names methods that do."""
-    reason = method.why_not_task(task)
-    if reason:
-        others = [
-            other.name
-            for other in ranked_methods()
-            if other.available and other.compared and other.why_not_task(task) is None
-        ]
-        raise ValueError(
-            f"The method {method.name!r} does not suit: {reason}; choose among {', '.join(others[:listed])}."
-        )
