@@ -13,7 +13,7 @@ from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
 from labelfold.app.compare._held_out import by_leave_one_out, fold_splits, other_estimates
 from labelfold.app.io import read_table
-from labelfold.app.registry._method import fit_grouped
+from labelfold.app.registry._adapters import fit_grouped
 from labelfold.app.registry._methods import get_method
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")

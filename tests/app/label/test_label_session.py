@@ -135,19 +135,19 @@ def test_labels_of_the_table_count_and_can_be_taken_back(path):
 def test_the_loop_learns(path):
     session = session_on(path, start=True)
     truth = flowers()[1]
-    versions = session.points_version, session.said_version
-    assert (np.frombuffer(session.said_of_all()[:120], "<i2") == -1).all()
+    versions = session.points_version, session.predictions_version
+    assert (np.frombuffer(session.predictions_of_all()[:120], "<i2") == -1).all()
     for _ in range(12):
         row = session.question.row
         session.label([row], str(truth[row]))
         assert session.worker.idle(30)
     state = session.state()
     assert session.points_version > versions[0]
-    assert session.said_version > versions[1]
+    assert session.predictions_version > versions[1]
     points = np.frombuffer(session.points(), "<f4").reshape(60, 2)
     assert np.isfinite(points).all()
     assert np.abs(points).max() < 2
-    content = session.said_of_all()
+    content = session.predictions_of_all()
     assert len(content) == 5 * 60
     predicted = np.array(state["classes"])[np.frombuffer(content[:120], "<i2")]
     assert np.mean([p["name"] == t for p, t in zip(predicted, truth, strict=True)]) > 0.9

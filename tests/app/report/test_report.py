@@ -18,7 +18,7 @@ from labelfold.app.compare._review import correlations
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report import compare
-from labelfold.app.report._figures import plain, reliability, scores
+from labelfold.app.report._figures import plain, reliability
 from labelfold.app.report._map import map_data
 from labelfold.app.report._page import render
 
@@ -297,7 +297,7 @@ def test_every_method_has_a_line_with_its_interval_and_rows(found, page):
     drawn = page.figures["plot-methods"]
     titles = [found.methods[m].title for m in found.ranking["method"]]
     assert drawn["layout"]["yaxis"]["ticktext"] == titles
-    for label, one in scores(found).items():
+    for label, one in found.scores().items():
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.n_rows == found.data.labels.n_labelled, label
 

@@ -45,13 +45,11 @@ from labelfold.tables import (
     vector_columns,
 )
 
-_MUCH = 0.5  # difference of the shares of labelled and other rows for which something is true
-_FOR_MEDIANS = 10_000  # rows for the medians
-_OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
+# A column is unlike if something is true of its labelled and of its other values in shares that differ so much.
+_UNLIKE = 0.5
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
-_FEW = 30  # most labelled rows that may all have different classes
-_MANY = 20  # up to this many different whole numbers are classes
-_CODES = 0.75  # class codes use at least this share of the numbers from 0 or 1 up
+_MAX_UNSHARED = 30  # labelled rows that may all have different classes
+_MAX_CLASSES = 20  # up to this many different whole numbers are classes
 
 
 @dataclass(frozen=True)
@@ -372,13 +370,13 @@ def has_gaps(X: Any) -> bool:
     )
 
 
-def medians(X: Any) -> np.ndarray:
-    """Return the median of each column, over at most 10,000 evenly spaced rows.
+def medians(X: Any, max_rows: int = 10_000) -> np.ndarray:
+    """Return the median of each column, over at most ``max_rows`` evenly spaced rows.
 
     >>> medians(np.array([[1.0, 2.0], [3.0, 2.0], [9.0, 5.0]])).tolist()
     [3.0, 2.0]
     """
-    return np.median(X[:: -(-len(X) // _FOR_MEDIANS)], axis=0)
+    return np.median(X[:: -(-len(X) // max_rows)], axis=0)
 
 
 def _columns_that_tell(recipe: Recipe | None) -> list[str]:
@@ -432,7 +430,7 @@ def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str,
     """Return the columns that differ very much, with the columns of X that are made of them."""
     found: dict[str, np.ndarray] = {}
     for one in different:
-        if one["distance"] < _MUCH:
+        if one["distance"] < _UNLIKE:
             continue
         if recipe is None:
             found[one["name"]] = np.append(found.get(one["name"], np.empty(0)), one["at"]).astype(int)
@@ -474,13 +472,16 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
     return notes
 
 
-def outweighing(data: Data) -> list[str]:
-    """Return a sentence about a column whose variance dominates all others, if there is one."""
+def outweighing(data: Data, times_usual: float = 30) -> list[str]:
+    """Return a sentence about a column whose standard deviation is so many times the median one, if there is one.
+
+    Pixels and counts stay far below.
+    """
     if data.facts.sparse:
         return []
     spread = data.X.std(axis=0, dtype=np.float64)
     varying = spread[spread > 0]
-    if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
+    if not len(varying) or varying.max() <= times_usual * np.median(varying):
         return []
     widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
     return [
@@ -544,7 +545,7 @@ def read_target_labels(
     notes: list[str] = []
     if labels.task == "multiclass" and task == "auto":
         _refuse_ids(labels)
-        many = labels.n_classes > max(_MANY, labels.n_labelled / 2)
+        many = labels.n_classes > max(_MAX_CLASSES, labels.n_labelled / 2)
         if many and labels.classes.dtype.kind in "iuf":
             as_numbers = not _are_codes(labels.classes)
             notes = [_how_it_was_read(labels, as_numbers)]
@@ -556,7 +557,7 @@ def read_target_labels(
 
 def _refuse_ids(labels: Labels) -> None:
     """Raise an error if all labels differ, as in an id column, unless there are few."""
-    many = labels.all_labelled or labels.n_labelled > _FEW
+    many = labels.all_labelled or labels.n_labelled > _MAX_UNSHARED
     if labels.n_classes < labels.n_labelled or not many:
         return
     example = ", ".join(repr(str(c)) for c in labels.classes[:2])
@@ -569,10 +570,10 @@ def _refuse_ids(labels: Labels) -> None:
     )
 
 
-def _are_codes(classes: np.ndarray) -> bool:
-    """Tell whether whole numbers count up from 0 or 1 with few gaps, as class codes do."""
+def _are_codes(classes: np.ndarray, share: float = 0.75) -> bool:
+    """Tell whether whole numbers are most of those from 0 or 1 up, at least this share, as class codes are."""
     low, high = float(classes[0]), float(classes[-1])
-    return low in (0.0, 1.0) and len(classes) >= _CODES * (high - low + 1)
+    return low in (0.0, 1.0) and len(classes) >= share * (high - low + 1)
 
 
 def _how_it_was_read(labels: Labels, as_numbers: bool) -> str:

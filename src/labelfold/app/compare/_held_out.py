@@ -60,7 +60,7 @@ def n_folds(data: Data) -> int:
     together = data.groups is not None and not data.groups.are_single
     classes = data.labels.task in ("binary", "multiclass")
     if together and classes and len(np.unique(data.labels.values[data.testable])) < 2:
-        return 0  # the share that is right of one class says nothing
+        return 0  # with one class every prediction is right
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
     for folds in range(wanted, 1, -1):
         splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task)

@@ -26,7 +26,7 @@ from labelfold.model_selection import one_standard_error
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
 # If the expected score and the score in the table differ by this much, a sentence explains why.
-_MUCH = 0.02
+_DIFFERENT = 0.02
 
 
 class Score(NamedTuple):
@@ -299,7 +299,7 @@ class Results:
         """A sentence on why the expected score differs from that in the table; "" if they hardly differ."""
         choice = self.choice
         one = None if choice is None else self.out_of_fold.get(choice.chosen)
-        if choice is None or one is None or abs(choice.expected - one.score) < _MUCH:
+        if choice is None or one is None or abs(choice.expected - one.score) < _DIFFERENT:
             return ""
         said = f"The table has {self.measure.show(one.score)} for it. "
         if getattr(self.fitted(), "loo_score_", None) == choice.expected:

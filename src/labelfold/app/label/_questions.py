@@ -19,7 +19,7 @@ STRATEGIES = {
     "spread": "rows that stand for many others and are unlike the labelled ones, and one in four at random",
     "random": "every row at random",
 }
-# Numbers of unlabelled and of labelled rows whose distances are computed for a question, between two clicks.
+# Maximum number of unlabelled, and of labelled rows whose distances are computed between two clicks.
 _MAX_ROWS = 1200
 # Every fourth question, from the first on, is a random row, to measure the accuracy.
 _RANDOM_EVERY = 4
@@ -62,7 +62,7 @@ class Questions:
         self._order = self._rng.permutation(n_rows)
         self._drawn = np.empty(0, dtype=int)
         self._scaled = np.empty((0, 1))
-        # what the coordinates are from, coordinates of the candidates, and the distances between them
+        # the source of the coordinates, the coordinates of the candidates, and the distances between them
         self._cached: tuple[Any, np.ndarray, np.ndarray] | None = None
 
     def next(

@@ -40,7 +40,7 @@ class RowView:
         self._owner, self._number, self._texts = _owners(rows)
         spread = StandardScaler(with_mean=False).fit(self._X)
         self._mean, self._std = np.asarray(spread.mean_), np.asarray(spread.scale_)
-        self._of: Any = None  # the model of these weights
+        self._of: Any = None  # the predictions that these weights are from
         self._weights: np.ndarray | None = None
         ends = dense(self._X) if rows.image_shape is not None else np.zeros((1, 1))
         self._low, self._high = float(ends.min()), float(ends.max())

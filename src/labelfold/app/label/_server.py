@@ -543,7 +543,7 @@ def login() -> str:
     """Return the login name."""
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # the user has no name
+    except (OSError, KeyError, ImportError):  # there is no login name
         return "somebody"
 
 
