@@ -39,7 +39,7 @@ def found(data):
 
 def scripted(name, build, **changes):
     """A method of the registry under another name, with another estimator in it."""
-    return replace(get_method("svm"), name=name, title=name, build=build, penalty=None, **changes)
+    return replace(get_method("svm"), name=name, title=name, build=build, **changes)
 
 
 def doing(action):

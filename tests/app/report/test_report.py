@@ -170,7 +170,7 @@ def test_failures_and_interruptions_are_told(found):
         raise RuntimeError(NASTY)
 
     X, y = load_iris(return_X_y=True)
-    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
+    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken)
     failing = compare(X, y, [bad, "svm"], repeats=2, progress=False)
     failing.stopped = "ctrl-c"
     page = Page(render(failing))
@@ -419,7 +419,7 @@ def test_no_method_could_be_fitted():
         raise RuntimeError("no")
 
     X, y = load_iris(return_X_y=True)
-    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
+    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken)
     page = Page(render(compare(X, y, [bad], budgets=[6], repeats=1, progress=False)))
     assert "No method could be fitted" in "".join(page.text)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,9 +121,8 @@ class Method:
     paper : str
         Its reference.
     build : callable
-        ``build(k, shape, random_state)`` returns the estimator, not fitted, for rows of a `Shape`.
-    penalty : str, optional
-        The parameter that is tuned unless the caller sets it, and an argument of ``build``.
+        ``build(k, shape, random_state)`` returns the estimator, not fitted, for rows of a `Shape`. A fourth parameter
+        is a penalty, which is tuned unless it is given.
     use : str
         What it is used for: the heading under which it is listed.
     rank : int, default=9
@@ -157,7 +157,6 @@ class Method:
     summary: str
     paper: str
     build: Callable[..., Any]
-    penalty: str | None = None
     use: str = ""
     rank: int = 9
     labels: str = "semi-supervised"
@@ -175,6 +174,11 @@ class Method:
     def available(self) -> bool:
         """Whether the optional package that it imports, if any, is installed."""
         return self.needs is None or find_spec(self.needs) is not None
+
+    @property
+    def penalty(self) -> str | None:
+        """The name of the penalty that is tuned unless it is given."""
+        return next(iter(list(signature(self.build).parameters)[3:]), None)
 
     @property
     def installation(self) -> str:

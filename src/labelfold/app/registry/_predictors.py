@@ -6,6 +6,7 @@ A record is the description of a method, and how its estimator is made; see ``_r
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,10 @@ from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm,
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.semi_supervised import TreeNodes
 
-_CLASSES = "Classes on all columns, no reduction"
-_ALL_AT_ONCE = "Classes of all rows at once, no reduction"
-_NUMBERS = "Numbers"
+classifier = partial(method, use="Classes on all columns, no reduction", labels="supervised", embeds=False)
+transductive = partial(method, use="Classes of all rows at once, no reduction", embeds=False)
+regression = partial(method, use="Numbers")
 _MANIFOLD = "Belkin, Niyogi & Sindhwani, Manifold regularization, JMLR 2006"
-# Learns from the labelled rows only, and does not reduce them.
-_ON_LABELLED: dict[str, Any] = {"labels": "supervised", "embeds": False}
 
 
 def _rbf(machine: Any, path: str, C: float | None, random_state: int | None) -> Any:
@@ -108,32 +107,26 @@ def _propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]
     return build
 
 
-@method(
+@classifier(
     "svm",
     "SVM",
     gloss="a linear classifier with a wide margin",
     summary=f"A linear SVM on all columns, no reduction; its C is {TUNED}.",
     paper="the usual baseline",
-    penalty="C",
-    use=_CLASSES,
     rank=1,
-    **_ON_LABELLED,
 )
 def svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
     """Return a linear SVM on all columns."""
     return Labelled(linear_svm(random_state, C))
 
 
-@method(
+@classifier(
     "rbf-svm",
     "RBF SVM",
     gloss="a classifier with a wide, curved margin",
     summary=f"An SVM with an RBF kernel on all columns, no reduction; its C and gamma are {TUNED}.",
     paper="Boser, Guyon & Vapnik, A training algorithm for optimal margin classifiers, COLT 1992",
-    penalty="C",
-    use=_CLASSES,
     rank=1,
-    **_ON_LABELLED,
     suits=_few_labelled,
 )
 def rbf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -141,16 +134,13 @@ def rbf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | No
     return Labelled(_rbf(PerLabel(SVC()), "svm__estimator__", C, random_state))
 
 
-@method(
+@classifier(
     "logistic",
     "logistic regression",
     gloss="a linear classifier with probabilities",
     summary=f"Logistic regression on all columns, no reduction; its C is {TUNED}.",
     paper="the usual baseline",
-    penalty="C",
-    use=_CLASSES,
     rank=1,
-    **_ON_LABELLED,
 )
 def logistic(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
     """Return a logistic regression on all columns. Its C is tuned unless given."""
@@ -159,41 +149,34 @@ def logistic(k: int | None, shape: Shape, random_state: int | None, C: float | N
     return Labelled(tuned_in_unit(model, "estimator__C", C, random_state, around(10.0)))
 
 
-extra_trees = method(
+extra_trees = classifier(
     "extra-trees",
     "extra trees",
     gloss="votes of many random decision trees",
     summary="300 extremely randomised trees (100 for numbers) on all columns, no reduction.",
     paper="Geurts, Ernst & Wehenkel, Extremely randomized trees, Machine Learning 2006",
-    use=_CLASSES,
     rank=2,
-    **_ON_LABELLED,
 )(_trees("extra trees"))
 
 
-random_forest = method(
+random_forest = classifier(
     "random-forest",
     "random forest",
     gloss="votes of many decision trees",
     summary="A random forest of 300 trees (100 for numbers) on all columns, no reduction.",
     paper="Breiman, Random forests, Machine Learning 2001",
-    use=_CLASSES,
     rank=2,
-    **_ON_LABELLED,
     compared=False,
 )(_trees("random forest"))
 
 
-@method(
+@classifier(
     "naive-bayes",
     "naive Bayes",
     gloss="word frequencies of each class",
     summary=f"Multinomial naive Bayes on all columns, for counts, no reduction; its smoothing is {TUNED}.",
     paper="McCallum & Nigam, A comparison of event models for naive Bayes text classification, 1998",
-    penalty="alpha",
-    use=_CLASSES,
     rank=2,
-    **_ON_LABELLED,
     suits=_needs_counts,
     nonnegative=True,
     counts=True,
@@ -205,15 +188,13 @@ def naive_bayes(k: int | None, shape: Shape, random_state: int | None, alpha: fl
     return Labelled(tuned_in_unit(model, "estimator__alpha", alpha, random_state, around(0.1, 0.1)))
 
 
-@method(
+@transductive(
     "label-spreading",
     "label spreading",
     gloss="labels passed on between neighbours",
     summary="scikit-learn's LabelSpreading over a graph of 7 nearest neighbours, no reduction.",
     paper="Zhou, Bousquet, Lal, Weston & Schölkopf, Learning with local and global consistency, NIPS 2003",
-    use=_ALL_AT_ONCE,
     rank=4,
-    embeds=False,
     suits=at_most(20_000, 2_000_000, "it searches neighbours of every row"),
 )
 def label_spreading(k: int | None, shape: Shape, random_state: int | None) -> Any:
@@ -221,48 +202,37 @@ def label_spreading(k: int | None, shape: Shape, random_state: int | None) -> An
     return Spreading()
 
 
-laprls = method(
+laprls = transductive(
     "laprls",
     "LapRLS",
     gloss="least squares that changes little between neighbours",
     summary=f"Least squares that changes little between neighbours, no reduction; its ridge is {HIDDEN}.",
     paper=_MANIFOLD,
-    penalty="ridge",
-    use=_ALL_AT_ONCE,
     rank=6,
-    embeds=False,
     suits=at_most(20_000, 2_000_000, "it searches neighbours of every row"),
     slow=True,
 )(_laprls(None))
 
 
-kernel_laprls = method(
+kernel_laprls = transductive(
     "kernel-laprls",
     "Kernel LapRLS",
     gloss="the same along curves: LapRLS with a kernel",
-    summary=(
-        f"LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no reduction; its "
-        f"ridge is {HIDDEN}."
-    ),
+    summary="LapRLS in the space of an RBF kernel (Nystroem features where its matrix would not fit), no "
+    f"reduction; its ridge is {HIDDEN}.",
     paper=_MANIFOLD,
-    penalty="ridge",
-    use=_ALL_AT_ONCE,
     rank=6,
-    embeds=False,
     compared=False,
 )(_laprls("rbf"))
 
 
-@method(
+@transductive(
     "tsvm",
     "TSVM",
     gloss="a linear classifier whose margin avoids unlabelled rows",
     summary=f"A linear SVM on all columns whose margin keeps clear of the unlabelled rows too; its C is {HIDDEN}.",
     paper="Sindhwani & Keerthi, Large scale semi-supervised linear SVMs, SIGIR 2006",
-    penalty="C",
-    use=_ALL_AT_ONCE,
     rank=9,
-    embeds=False,
     slow=True,
 )
 def tsvm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -272,50 +242,39 @@ def tsvm(k: int | None, shape: Shape, random_state: int | None, C: float | None 
     return model if C is not None else model.set_params(hide=True, most_unlabeled=500)
 
 
-grf = method(
+grf = transductive(
     "grf",
     "GRF",
     gloss="labels passed on between neighbours, given ones kept",
-    summary=(
-        "Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
-        f"LabelPropagation; its gamma is {HIDDEN} (a graph of neighbours where that would not fit)."
-    ),
+    summary="Labels that spread over an RBF graph and stay where they were given, no reduction: scikit-learn's "
+    f"LabelPropagation; its gamma is {HIDDEN} (a graph of neighbours where that would not fit).",
     paper="Zhu, Ghahramani & Lafferty, Semi-supervised learning using Gaussian fields, ICML 2003",
-    penalty="gamma",
-    use=_ALL_AT_ONCE,
     rank=6,
-    embeds=False,
     compared=False,
 )(_propagation(LabelPropagation))
 
 
-llgc = method(
+llgc = transductive(
     "llgc",
     "LLGC",
     gloss="labels passed on between neighbours, given ones overruled",
-    summary=(
-        "Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's LabelSpreading with "
-        f"alpha 0.99; its gamma is {HIDDEN} (a graph of neighbours where that would not fit)."
-    ),
+    summary="Labels that spread over an RBF graph and may be overruled, no reduction: scikit-learn's "
+    f"LabelSpreading with alpha 0.99; its gamma is {HIDDEN} (a graph of neighbours where that would not fit).",
     paper="Zhou et al., Learning with local and global consistency, NIPS 2004",
-    penalty="gamma",
-    use=_ALL_AT_ONCE,
     rank=6,
-    embeds=False,
     compared=False,
 )(_propagation(LabelSpreading, alpha=0.99, max_iter=1000))
 
 
-@method(
+@regression(
     "ridge",
     "ridge regression",
     gloss="a linear prediction with small weights",
     summary=f"Ridge regression of a number on all columns, no reduction; its ridge is {TUNED}.",
     paper="Hoerl & Kennard, Ridge regression, Technometrics 1970",
-    penalty="ridge",
-    use=_NUMBERS,
     rank=1,
-    **_ON_LABELLED,
+    labels="supervised",
+    embeds=False,
 )
 def ridge_regression(
     k: int | None, shape: Shape, random_state: int | None, ridge: float | None = None
@@ -324,17 +283,13 @@ def ridge_regression(
     return Labelled(tuned_in_unit(Ridge(), "alpha", ridge, random_state))
 
 
-@method(
+@regression(
     "pca-ridge",
     "PCA + ridge",
     gloss="principal components, then a linear prediction",
-    summary=(
-        "Principal components of all rows (singular vectors where X is sparse), then ridge regression of a number; "
-        f"its ridge is {TUNED}."
-    ),
+    summary="Principal components of all rows (singular vectors where X is sparse), then ridge regression of a "
+    f"number; its ridge is {TUNED}.",
     paper="the usual baseline",
-    penalty="ridge",
-    use=_NUMBERS,
     rank=1,
 )
 def pca_ridge(k: int | None, shape: Shape, random_state: int | None, ridge: float | None = None) -> Any:
@@ -342,16 +297,15 @@ def pca_ridge(k: int | None, shape: Shape, random_state: int | None, ridge: floa
     return principal_then(k, shape, random_state, tuned_in_unit(Ridge(), "alpha", ridge, random_state))
 
 
-@method(
+@regression(
     "svr",
     "RBF SVR",
     gloss="a smooth curved prediction",
     summary=f"Support vector regression of a number with an RBF kernel, no reduction; its C and gamma are {TUNED}.",
     paper="Drucker, Burges, Kaufman, Smola & Vapnik, Support vector regression machines, NIPS 1996",
-    penalty="C",
-    use=_NUMBERS,
     rank=1,
-    **_ON_LABELLED,
+    labels="supervised",
+    embeds=False,
     suits=_few_labelled,
 )
 def svr(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,9 @@ from labelfold.labels import read_labels
 # Candidates for the number of components, the default first. They come from eight tables that are not those of
 # experiments/settings.py: the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
 SIZES = (20, 40, 10, 5, 2)
-_START = "To start with"
 _DIRECTIONS = "Few features that tell classes or labels apart"
-_FROM_ALL_ROWS = "Few features learned from all rows, labelled or not"
-_NONNEGATIVE = "Non-negative parts of counts and intensities"
+semi_supervised = partial(method, use="Few features learned from all rows, labelled or not")
+parts = partial(method, use="Non-negative parts of counts and intensities", nonnegative=True)
 _SUBSPACE = "Zhang, Hou, Xiang & Liu, Subspace regularization, ECML PKDD 2009"
 _NSDR = "Grabocka & Schmidt-Thieme, Learning through non-linearly supervised dimensionality reduction"
 
@@ -53,7 +53,6 @@ def _two_stage(title: str, gloss: str, what: str, rank: int, **more: Any) -> Met
         f"{what}; its ridge is {TUNED}.",
         "Sun, Ceran & Ye, A scalable two-stage approach for a class of dimensionality reduction, KDD 2010",
         build,
-        "ridge",
         use=_DIRECTIONS,
         rank=rank,
         labels="supervised",
@@ -151,12 +150,10 @@ def _parts_svm(
     "labelfold",
     "LabelFold",
     gloss="many views of the rows, weighed by the labels",
-    summary=(
-        "Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph; on tables also extra trees), "
-        "weighed by leave-one-out on the labels and folded into one score and one embedding."
-    ),
+    summary="Many views of the rows (linear, principal, RBF, Laplace and neighbour-graph; on tables also extra "
+    "trees), weighed by leave-one-out on the labels and folded into one score and one embedding.",
     paper="labelfold's own; anchors after Liu, He & Chang, Large graph construction, ICML 2010",
-    use=_START,
+    use="To start with",
     rank=1,
     own_forms=True,
     directions="default",
@@ -217,17 +214,13 @@ hsl = _two_stage(
 )
 
 
-@method(
+@semi_supervised(
     "pca-svm",
     "PCA + SVM",
     gloss="principal components, then a linear SVM",
-    summary=(
-        f"Principal components of all rows (singular vectors where X is sparse), then a linear SVM; "
-        f"its C is {TUNED}."
-    ),
+    summary="Principal components of all rows (singular vectors where X is sparse), then a linear SVM; its C is "
+    f"{TUNED}.",
     paper="the usual baseline",
-    penalty="C",
-    use=_FROM_ALL_ROWS,
     rank=1,
 )
 def pca_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -235,13 +228,12 @@ def pca_svm(k: int | None, shape: Shape, random_state: int | None, C: float | No
     return principal_then(k, shape, random_state, linear_svm(random_state, C))
 
 
-@method(
+@semi_supervised(
     "pcals",
     "PCA-LS",
     gloss="directions that fit the labels and keep the variance",
     summary="Directions, one at a time, that fit the labels and keep the variance of all rows.",
     paper=_SUBSPACE,
-    use=_FROM_ALL_ROWS,
     rank=6,
 )
 def pcals(k: int | None, shape: Shape, random_state: int | None) -> Any:
@@ -251,16 +243,13 @@ def pcals(k: int | None, shape: Shape, random_state: int | None) -> Any:
     return _with_size(model, k, shape, random_state, sizes, nested=True, cv=3)
 
 
-@method(
+@semi_supervised(
     "kernel-pcals",
     "Kernel PCA-LS",
     gloss="the same along curves: PCA-LS with a kernel",
-    summary=(
-        "PCA-LS in the space of an RBF kernel (Nystroem features where its matrix would not fit), as wide as two "
-        f"rows are apart on average or half as wide, {HIDDEN}."
-    ),
+    summary="PCA-LS in the space of an RBF kernel (Nystroem features where its matrix would not fit), as wide as "
+    f"two rows are apart on average or half as wide, {HIDDEN}.",
     paper=_SUBSPACE,
-    use=_FROM_ALL_ROWS,
     rank=6,
     suits=at_most(5_000, 2_000_000, "it works with a matrix of all pairs of rows"),
     slow=True,
@@ -275,17 +264,13 @@ def kernel_pcals(k: int | None, shape: Shape, random_state: int | None) -> Any:
     )
 
 
-@method(
+@semi_supervised(
     "ssdr",
     "SSDR + SVM",
     gloss="directions that join rows of a class, then a linear SVM",
-    summary=(
-        "Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the labels; "
-        f"then a linear SVM, whose C is {TUNED}."
-    ),
+    summary="Directions of much variance that join must-link pairs and part cannot-link pairs, taken from the "
+    f"labels; then a linear SVM, whose C is {TUNED}.",
     paper="Zhang, Zhou & Chen, Semi-supervised dimensionality reduction, SDM 2007",
-    penalty="C",
-    use=_FROM_ALL_ROWS,
     rank=4,
 )
 def ssdr_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -295,16 +280,13 @@ def ssdr_svm(k: int | None, shape: Shape, random_state: int | None, C: float | N
     return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
-@method(
+@semi_supervised(
     "drsvm",
     "DRSVM",
     gloss="a factorisation and a linear SVM, learned together",
-    summary=(
-        "A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that follow the "
-        "size of the data."
-    ),
+    summary="A low-rank factorisation of all rows and a linear SVM on it, learned together, with weights that "
+    "follow the size of the data.",
     paper="Fang, Cheng & Hsieh, A hyperplane-based algorithm for semi-supervised dimension reduction, ICDM 2017",
-    use=_FROM_ALL_ROWS,
     rank=3,
 )
 def drsvm(k: int | None, shape: Shape, random_state: int | None) -> Any:
@@ -313,16 +295,13 @@ def drsvm(k: int | None, shape: Shape, random_state: int | None) -> Any:
     return _with_size(model, k, shape, random_state)
 
 
-@method(
+@semi_supervised(
     "lsdr",
     "LSDR",
     gloss="a factorisation tied to a linear classifier",
-    summary=(
-        "A factorisation of all rows with offsets, tied to a linear classifier, with weights that follow the size "
-        "of the data."
-    ),
+    summary="A factorisation of all rows with offsets, tied to a linear classifier, with weights that follow the "
+    "size of the data.",
     paper=_NSDR,
-    use=_FROM_ALL_ROWS,
     rank=8,
 )
 def lsdr(k: int | None, shape: Shape, random_state: int | None) -> Any:
@@ -330,16 +309,13 @@ def lsdr(k: int | None, shape: Shape, random_state: int | None) -> Any:
     return _with_size(labelfold.LSDR(random_state=random_state), k, shape, random_state)
 
 
-@method(
+@semi_supervised(
     "nsdr",
     "NSDR",
     gloss="a factorisation tied to a kernel SVM",
-    summary=(
-        "A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with weights that follow "
-        "the size of the data."
-    ),
+    summary="A factorisation of all rows with offsets, tied to a kernel SVM (degree 2), with weights that follow "
+    "the size of the data.",
     paper=_NSDR,
-    use=_FROM_ALL_ROWS,
     rank=8,
     slow=True,
 )
@@ -348,17 +324,13 @@ def nsdr(k: int | None, shape: Shape, random_state: int | None) -> Any:
     return _with_size(labelfold.NSDR(random_state=random_state), k, shape, random_state)
 
 
-@method(
+@semi_supervised(
     "pca-rls",
     "PCA + RLS",
     gloss="principal components, then least squares",
-    summary=(
-        "Principal components of all rows (singular vectors where X is sparse), then regularised least squares; "
-        f"its ridge is {TUNED}."
-    ),
+    summary="Principal components of all rows (singular vectors where X is sparse), then regularised least "
+    f"squares; its ridge is {TUNED}.",
     paper="the usual baseline",
-    penalty="ridge",
-    use=_FROM_ALL_ROWS,
     rank=7,
     compared=False,
 )
@@ -371,14 +343,12 @@ def pca_rls(k: int | None, shape: Shape, random_state: int | None, ridge: float 
     return principal_then(k, shape, random_state, rls)
 
 
-@method(
+@semi_supervised(
     "umap",
     "UMAP + SVM",
     gloss="a layout of neighbours, then a linear SVM",
     summary=f"Semi-supervised UMAP of all rows, then a linear SVM; its C is {TUNED}.",
     paper="McInnes, Healy & Melville, UMAP, 2018",
-    penalty="C",
-    use=_FROM_ALL_ROWS,
     rank=5,
     needs="umap",
 )
@@ -393,16 +363,13 @@ def umap_svm(k: int | None, shape: Shape, random_state: int | None, C: float | N
     return ReduceThenClassify(reducer, linear_svm(random_state, C))
 
 
-@method(
+@parts(
     "nmf-svm",
     "NMF + SVM",
     gloss="non-negative parts found without labels, then a linear SVM",
     summary=f"Non-negative parts of all rows, found without labels, then a linear SVM; its C is {TUNED}.",
     paper="the usual baseline for counts and intensities",
-    penalty="C",
-    use=_NONNEGATIVE,
     rank=4,
-    nonnegative=True,
     slow=True,
 )
 def nmf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -414,16 +381,13 @@ def nmf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | No
     return ReduceThenClassify(in_unit, linear_svm(random_state, C), sizes=sizes)
 
 
-@method(
+@parts(
     "ssnmf",
     "SSNMF + SVM",
     gloss="non-negative parts, then a linear SVM",
     summary=f"Non-negative factors of the rows and their labels together; then a linear SVM, whose C is {TUNED}.",
     paper="Lee, Yoo & Choi, Semi-supervised nonnegative matrix factorization, 2010",
-    penalty="C",
-    use=_NONNEGATIVE,
     rank=9,
-    nonnegative=True,
     slow=True,
 )
 def ssnmf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
@@ -435,54 +399,39 @@ def ssnmf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | 
     return _with_hidden_labels(model, names, random_state=random_state, power=(0, 1), cv=3, **grid)
 
 
-cnmf = method(
+cnmf = parts(
     "cnmf",
     "CNMF + SVM",
     gloss="non-negative parts with one place a class, then a linear SVM",
-    summary=(
-        "Non-negative factors in which labelled rows of a class share a place; then a linear SVM, "
-        f"whose C is {TUNED}."
-    ),
+    summary="Non-negative factors in which labelled rows of a class share a place; then a linear SVM, whose C is "
+    f"{TUNED}.",
     paper="Liu & Wu, Non-negative matrix factorization with constraints, 2010",
-    penalty="C",
-    use=_NONNEGATIVE,
     rank=9,
-    nonnegative=True,
     slow=True,
 )(_parts_svm("CNMF", sizes=(20, 40, 10, 5), hide=True))
 
 
-nmf_alpha = method(
+nmf_alpha = parts(
     "nmf-alpha",
     "NMF-α + SVM",
     gloss="non-negative parts that linear SVMs look at, then a linear SVM",
-    summary=(
-        "Non-negative factors of all rows that keep what linear SVMs on the labels look at; then a linear SVM, "
-        f"whose C is {TUNED}."
-    ),
+    summary="Non-negative factors of all rows that keep what linear SVMs on the labels look at; then a linear "
+    f"SVM, whose C is {TUNED}.",
     paper="Cho & Saul, Nonnegative matrix factorization for semi-supervised dimensionality reduction, 2011",
-    penalty="C",
-    use=_NONNEGATIVE,
     rank=8,
-    nonnegative=True,
     counts=True,
 )(_parts_svm("NMFAlpha", size=20))
 
 
-klnmf = method(
+klnmf = parts(
     "klnmf",
     "KL-NMF + SVM",
     gloss="non-negative parts by divergence, then a linear SVM",
-    summary=(
-        "Non-negative factors of all rows by I-divergence, found without labels, in memory proportional to the data; "
-        f"then a linear SVM, whose C is {TUNED}."
-    ),
+    summary="Non-negative factors of all rows by I-divergence, found without labels, in memory proportional to "
+    f"the data; then a linear SVM, whose C is {TUNED}.",
     paper="Lee & Seung, Learning the parts of objects by non-negative matrix factorization, Nature 1999",
-    penalty="C",
-    use=_NONNEGATIVE,
     rank=8,
     compared=False,
-    nonnegative=True,
     counts=True,
 )(_parts_svm("KLNMF", corrected=True))
 
