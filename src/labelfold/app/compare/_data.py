@@ -253,7 +253,9 @@ def read_data(
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_columns_that_tell(made), *in_words(different, n_columns)]
+    # columns that are left out since they tell which rows are labelled
+    telling = [] if made is None else [column for column in made.columns_ if TELLS in column["how"]]
+    warned = [*(f"{line}." for line in lines_of(telling, plain=True)), *in_words(different, n_columns)]
     doubts = [*doubts, *_classes_not_held_out(labels, together), *warned, *about]
     return Data(
         X,
@@ -377,12 +379,6 @@ def medians(X: Any, max_rows: int = 10_000) -> np.ndarray:
     [3.0, 2.0]
     """
     return np.median(X[:: -(-len(X) // max_rows)], axis=0)
-
-
-def _columns_that_tell(recipe: Recipe | None) -> list[str]:
-    """Return a sentence for the columns that are left out since they tell which rows are labelled."""
-    columns = [] if recipe is None else [column for column in recipe.columns_ if TELLS in column["how"]]
-    return [f"{line}." for line in lines_of(columns, plain=True)]
 
 
 def _differences(

@@ -425,14 +425,9 @@ def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
         if predicted.ndim == 2:
             shares = np.stack([shares, 1 - shares], axis=-1)
         scores = np.log(np.maximum(shares, _MIN_SHARE))
-    gap = top_gap(scores)
-    return gap if gap.ndim == 1 else gap.min(axis=1)
-
-
-def top_gap(scores: np.ndarray) -> np.ndarray:
-    """Return the difference between the two highest scores along the last axis."""
     best = np.partition(scores, -2, axis=-1)
-    return best[..., -1] - best[..., -2]
+    gap = best[..., -1] - best[..., -2]
+    return gap if gap.ndim == 1 else gap.min(axis=1)
 
 
 def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:

@@ -253,8 +253,19 @@ class Results:
 
     @property
     def answer(self) -> str:
-        """The result in a sentence."""
-        return answer(self)
+        """The recommended method and its expected score, with its interval and the number of labels."""
+        best, choice, measure = self.winner, self.choice, self.measure
+        if best is None:
+            return "No method could be fitted; the table has the error of each."
+        name = self.title_with_size(best)
+        if choice is None:
+            return f"{name} reached {measure.stated(best['mean'])} on rows held out."
+        told = "its label" if choice.n_groups is None else "a label of its group"
+        return (
+            f"{name}: expect {measure.stated(choice.expected)} on new rows "
+            f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
+            f"{choice.rows}, each predicted by models that were not told {told})."
+        )
 
     @property
     def details(self) -> list[str]:
@@ -436,22 +447,6 @@ def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"behind": gap.mean(), "behind_spread": gap.std(), "behind_in": behind_in})
 
 
-def answer(found: Results) -> str:
-    """Return a sentence with the recommended method and its expected score, its interval and the number of labels."""
-    best, choice, measure = found.winner, found.choice, found.measure
-    if best is None:
-        return "No method could be fitted; the table has the error of each."
-    name = found.title_with_size(best)
-    if choice is None:
-        return f"{name} reached {measure.stated(best['mean'])} on rows held out."
-    told = "its label" if choice.n_groups is None else "a label of its group"
-    return (
-        f"{name}: expect {measure.stated(choice.expected)} on new rows "
-        f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
-        f"{choice.rows}, each predicted by models that were not told {told})."
-    )
-
-
 def _equally_good(found: Results) -> list[str]:
     """Return sentences on the equally good methods, or on how far the best is ahead of the next."""
     choice = found.choice
@@ -476,10 +471,12 @@ def details(found: Results) -> list[str]:
     said = [] if found.data is None else [note for note in found.data.doubts if note in found.notes]
     rest = [note for note in found.notes if note not in said]
     if best is not None:
+        method = found.methods[best["method"]]
+        what_it_is = f"{method.title}: {method.gloss}." if method.gloss else ""
         said += [
             *found.other_estimates,
             *([] if found.choice is None else distance(found.choice)),
-            *filter(None, [_what_it_is(found, best), found.measure.gloss, found.why_two_scores]),
+            *filter(None, [what_it_is, found.measure.gloss, found.why_two_scores]),
             *_equally_good(found),
             *_size(found, best),
             *_without_reduction(found, best),
@@ -497,12 +494,6 @@ def details(found: Results) -> list[str]:
     return [*said, *rest]
 
 
-def _what_it_is(found: Results, best: Any) -> str:
-    """Return a few words about the recommended method."""
-    method = found.methods[best["method"]]
-    return f"{method.title}: {method.gloss}." if method.gloss else ""
-
-
 def _between(found: Results, first: Any, second: Any) -> pd.Series:
     """Return the differences between the scores of two methods, paired by repeat."""
     at = found.series[found.series["budget"] == found.budget_]
@@ -510,11 +501,6 @@ def _between(found: Results, first: Any, second: Any) -> pd.Series:
         [first["label"], second["label"]]
     ].dropna()
     return wide[first["label"]] - wide[second["label"]]
-
-
-def _tied(found: Results, gap: pd.Series) -> bool:
-    """Tell whether two methods are about equal: neither was ahead in all repeats, or the difference rounds to 0."""
-    return not ((gap > 0).all() or (gap < 0).all()) or found.measure.negligible(gap.mean())
 
 
 def _joined(parts: list[str]) -> str:
@@ -545,7 +531,8 @@ def _without_reduction(found: Results, best: Any) -> list[str]:
     if gap.empty:
         return []
     verdict = "about as good"
-    if not _tied(found, gap):
+    # otherwise neither was ahead in all repeats, or the difference rounds to 0
+    if ((gap > 0).all() or (gap < 0).all()) and not found.measure.negligible(gap.mean()):
         size = f"{found.measure.difference(abs(gap.mean()), gap.std())}{' points' * found.measure.shares}"
         verdict = f"{size} {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
     lead = "Without a reduction" if reduces else "It does not reduce the columns; with a reduction"

@@ -275,7 +275,8 @@ class Clock:
         """
         if self.over():
             raise TimeUp
-        if self.limit is None or not _has_alarm():
+        alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        if self.limit is None or not alarm:
             yield
             return
 
@@ -365,10 +366,6 @@ def in_words(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _has_alarm() -> bool:
-    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
 def int_or_none(value: Any) -> int | None:
