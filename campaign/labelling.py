@@ -351,7 +351,7 @@ _REQUESTS: dict[str, _Maker] = {
 
 def opened_only() -> None:
     """Let a page end when it is ready, to test how it reads its files."""
-    from labelfold.app.label._run import Running
+    from labelfold.app.label._server import Running
 
     def serve(page: Any) -> None:
         page.close()

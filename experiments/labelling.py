@@ -25,8 +25,8 @@ from sklearn.datasets import load_digits
 from common import Results, one_thread, result_folder, rng_of, seconds, words
 from label_fold_sets import the_set
 from labelfold import LabelFold
-from labelfold.app.compare._active_learning import Question, Questions
-from labelfold.app.label._accuracy import Answer, look_again
+from labelfold.app.label._accuracy import Answer, doubtful_labels
+from labelfold.app.label._questions import Question, Questions
 from labelfold.app.label._worker import start
 from labelling_report import write_report
 
@@ -150,7 +150,7 @@ def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
     labels = labels.copy()
     for row in wrong:
         labels[row] = str(rng.choice(classes[classes != labels[row]]))
-    listed = {doubt.row for doubt in look_again(fit(rows.fold, labels, True), labels)}
+    listed = {doubt.row for doubt in doubtful_labels(fit(rows.fold, labels, True), labels)}
     return len(wrong), len(listed), len(listed & set(wrong.tolist()))
 
 

@@ -49,11 +49,7 @@ ALSO = {"rows": {"pyarrow"}, "tables": {"pyarrow"}}
 ASKING = {
     "app/compare/_data.py": 1,
     "app/label/_table.py": 1,
-    "app/registry/_builders.py": 1,
     "app/registry/_method.py": 1,
-    "app/registry/_suitability.py": 1,
-    "app/registry/_tuned.py": 1,
-    "app/registry/_yardsticks.py": 1,
     "features/_kernel_map.py": 1,
     "numerics/_linear_svm.py": 1,
     "semi_supervised/_graph.py": 3,

@@ -77,12 +77,12 @@ def test_version_and_help(capsys):
 
 
 def test_methods(capsys):
-    from labelfold.app.registry._methods import METHODS, USES
+    from labelfold.app.registry import METHODS
 
     out, _ = run(capsys, "methods")
-    for name in METHODS:
-        assert re.search(rf"^  {name} ", out, re.MULTILINE), name
-    assert sorted(name for group in USES.values() for name in group) == sorted(METHODS)
+    for name, method in METHODS.items():
+        assert len(re.findall(rf"^  {name} ", out, re.MULTILINE)) == 1, name
+        assert len(re.findall(rf"^{method.use}$", out, re.MULTILINE)) == 1, method.use
     assert out.index("To start with") < out.index("  labelfold ") < out.index("  lda ") < out.index("Numbers")
     assert "SSNMF + SVM (non-negative parts, then a linear SVM)" in out
     told, _ = run(capsys, "methods lda")

@@ -22,7 +22,7 @@ from labelfold import LDA
 from labelfold.app.io import FileProblem, load_model, read_model, read_table, save_model, write_table
 from labelfold.app.io._models import FORMAT_VERSION
 from labelfold.app.io._tables import read_target
-from labelfold.app.registry._partly_labelled import ReduceThenClassify
+from labelfold.app.registry._adapters import ReduceThenClassify
 
 
 @pytest.fixture
@@ -483,9 +483,7 @@ def attacks(trace):
         "functools.partial": partial,
         "labelfold.app.io._files.writable_folder": ours,
         "labelfold.app.io._files.os": function_node("labelfold.app.io._files", "os"),
-        "labelfold.app.registry._partly_labelled.clone": function_node(
-            "labelfold.app.registry._partly_labelled", "clone"
-        ),
+        "labelfold.app.registry._adapters.clone": function_node("labelfold.app.registry._adapters", "clone"),
         **{f"{module}.{name}": function_node(module, name, "TypeNode") for module, name in others},
     }
 

@@ -108,7 +108,7 @@ def test_a_file_of_more_classes_than_a_page_has_is_refused(tmp_path, monkeypatch
     for row in range(4):
         session.label([row], f"class {row}")
     session.close()
-    monkeypatch.setattr("labelfold.app.label._session.MOST_CLASSES", 3)
+    monkeypatch.setattr("labelfold.app.label._session.MAX_CLASSES", 3)
     with pytest.raises(ValueError, match=r"has labels of 4 classes, where 3 at most are expected"):
         session_on(tmp_path / "f.labels.csv")
 

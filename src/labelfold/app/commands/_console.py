@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     from labelfold.app.report import Comparison
 
 TASKS = ("auto", "classification", "regression")
-MOST_METHODS = 12  # on the screen; the report has all
+MAX_METHODS = 12  # on the screen; the report has all
 
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Return a table of scores: one row for each method, one column for each budget."""
-    from labelfold.app.compare import repeats_run
-
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
-        title=f"{measure.sentence} on rows held out, ± spread over {repeats_run(found)}",
+        title=f"{measure.sentence} on rows held out, ± spread over {found.repeats_run}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -53,7 +51,7 @@ def accuracy_grid(found: Comparison) -> Grid:
         grid.add_column(heading, justify="right", no_wrap=True)
     own = None if found.winner is None else found.winner["label"]
     for i, (label, rows) in enumerate(found.lines.groupby("label", sort=False)):
-        if i >= MOST_METHODS and label != own:
+        if i >= MAX_METHODS and label != own:
             continue
         at = rows.set_index("budget")
         pairs = at[["mean", "spread"]].reindex(budgets).to_numpy()
@@ -62,21 +60,18 @@ def accuracy_grid(found: Comparison) -> Grid:
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
         method = found.methods[rows["method"].iloc[0]]
-        grid.add_row(glossed(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
+        grid.add_row(title_and_gloss(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
     return grid
 
 
-def glossed(method: Any) -> str:
+def title_and_gloss(method: Any) -> str:
     """Return the title of a method with a few words about it.
 
-    >>> from labelfold.app.registry._methods import METHODS
-    >>> glossed(METHODS["ssnmf"])
+    >>> from labelfold.app.registry import METHODS
+    >>> title_and_gloss(METHODS["ssnmf"])
     'SSNMF + SVM (non-negative parts, then a linear SVM)'
     """
-    from labelfold.app.registry import gloss
-
-    words = gloss(method.name)
-    return f"{method.title} ({words})" if words else method.title
+    return f"{method.title} ({method.gloss})" if method.gloss else method.title
 
 
 def read_labelled(

@@ -13,7 +13,7 @@ from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io import Journal, Refusal, count, did_you_mean, find, refusing, writable_folder
-from labelfold.app.label import missing
+from labelfold.app.label import missing_packages
 
 _TARGET = "label"
 
@@ -50,15 +50,15 @@ def label_command(
 
     Every label is on disk before the page shows it. The same command resumes after it was ended or killed.
     """
-    if lack := missing():
+    if lack := missing_packages():
         raise Refusal(lack)
-    from labelfold.app.label import material, open_page, show
+    from labelfold.app.label import open_browser, open_page, prepare_table
 
     with refusing():
         file = _label_file(rows, output)
         shape = sides("--image-shape", image_shape)
         table, given = read_to_label(rows, label_free)
-        made = material(
+        made = prepare_table(
             table,
             given,
             name=str(table.source.name or table.source),
@@ -72,7 +72,7 @@ def label_command(
     typer.echo(running.url)
     if browser:
         typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
-        if not show(running.url):
+        if not open_browser(running.url):
             note("no browser could be opened; open the address in one.")
     sys.stdout.flush()
     running.serve()
