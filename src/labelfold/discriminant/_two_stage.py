@@ -190,7 +190,7 @@ def directions(
                 rows,
                 spread(Tc, data.mask) if data.codes is None else Tc,
                 data.codes,
-                data.counts if data.codes is not None else None,
+                data.counts,
                 mask=data.mask,
                 way="factor" if model.solver == "direct" else "auto",
                 tol=model.tol,

@@ -74,7 +74,7 @@ class Labels:
     @property
     def all_labelled(self) -> bool:
         """Whether every row has a label."""
-        return self.n_labelled == self.n_rows
+        return len(self.index) == len(self.labelled)
 
     def indicator(self) -> np.ndarray:
         """Return the (l, c) 0/1 indicator matrix in float64; for binary it has two columns."""

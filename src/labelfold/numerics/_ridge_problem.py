@@ -88,7 +88,7 @@ class RowTargets:
     codes : ndarray of int, shape (n,), optional
         The index of each row in the table.
     counts : ndarray of shape (g,), optional
-        How often each row of the table occurs; counted when None.
+        How often each row of the table occurs; counted when None. Without codes each occurs once.
 
     Attributes
     ----------
@@ -110,10 +110,10 @@ class RowTargets:
         self.n_targets = self.table.shape[1]
         # In few bytes: they travel to where the rows are.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
-        if counts is None:
+        if codes is None:
             counts = np.ones(len(table))
-            if codes is not None:
-                counts = np.bincount(codes[codes >= 0], minlength=len(table)).astype(np.float64)
+        elif counts is None:
+            counts = np.bincount(codes[codes >= 0], minlength=len(table)).astype(np.float64)
         self.counts = counts
 
     @cached_property
