@@ -232,7 +232,7 @@ def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
 
 
 def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
-    """Return the rows in the form that the compiled loops take, one for dense and one for sparse rows, and their shape."""
+    """Return the rows as the compiled loops take them, dense and sparse ones in different forms, and their shape."""
     if not sparse.issparse(X):
         X = np.asarray(X)
         X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
