@@ -568,6 +568,7 @@ def _unlabelled_sums(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
 
 
 def _update_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
+    # The compiled loop of `hals` takes arrays in host memory.
     update = hals_by_columns if X.kind == "device" else hals
     H = update(H, X @ B, M) * mask[:, None]
     return H, factor_sums(X, H)

@@ -1,7 +1,7 @@
-"""Compiled for a GPU: the I-divergence of dense rows, of which no n x d array but X itself is read or written.
+"""Loops compiled for a GPU: the I-divergence of dense rows. X is the only n x d array that is read or written.
 
-With P = H V' held above a floor and R = X / P. Triton compiles the loops when they are first used; they take float32
-tensors.
+P = H V', with a lower bound for each entry, and R = X / P. Triton compiles the loops when they are first used. They
+take float32 tensors.
 
 ===================  ===============================================================================
 ``ratio_rows``       R V (m, k)
@@ -36,13 +36,13 @@ from labelfold.rows.loops import (
     two_parts,
 )
 
-# Rows whose sums are kept in float32 before they are added up in float64.
+# Number of rows whose sums are in float32; the sums of these groups are added up in float64.
 _RUN = 4096
 
 
 @triton.jit
 def _log(r):
-    """Return the logarithm, by the device's own instruction: off by less than the rounding of what is summed up."""
+    """Return the logarithm by an instruction of the device. Its error is below the round-off of the sum of terms."""
     return 0.6931471805599453 * tl.inline_asm_elementwise(
         "lg2.approx.f32 $0, $1;", "=f,f", [r], dtype=tl.float32, is_pure=True, pack=1
     )
@@ -50,7 +50,7 @@ def _log(r):
 
 @triton.jit
 def _inverse(p):
-    """Return 1 / p, by the device's own instruction: off by one unit in the last place."""
+    """Return 1 / p by an instruction of the device. Its error is at most one unit in the last place."""
     return tl.inline_asm_elementwise(
         "rcp.approx.ftz.f32 $0, $1;", "=f,f", [p], dtype=tl.float32, is_pure=True, pack=1
     )
@@ -58,7 +58,7 @@ def _inverse(p):
 
 @triton.jit
 def _modelled(h, high, low, part, column, shift, d, K: tl.constexpr):
-    """Return H V' at some positions, from V in the order in which the product reads it, in two parts."""
+    """Return H V' at some positions, from the two parts of V in the memory order in which the product reads them."""
     at = part[:, None] + (column - shift)[None, :] * K
     v, rounded_off = two_parts(high, low, at, of_row(column, shift, d)[None, :])
     return parted_dot(h, v, rounded_off)
@@ -66,7 +66,7 @@ def _modelled(h, high, low, part, column, shift, d, K: tl.constexpr):
 
 @triton.jit
 def _downward(high, low, part, column, shift, wide, K: tl.constexpr):
-    """Return V at some positions, in two parts, in the order in which products with ratios read it."""
+    """Return the two parts of V at some positions, in the memory order in which products with ratios read them."""
     at = (shift * K + part)[None, :] * wide + column[:, None]
     return two_parts(high, low, at, (column < wide)[:, None])
 
@@ -112,7 +112,7 @@ def _ratio_sums(
     loss = tl.zeros((COLUMNS, ROWS), tl.float32)
     for first in range(0, run, ROWS):
         row = begin + STEP * (first + tl.arange(0, ROWS))
-        # Tiles are transposed here, so that ratios are multiplied as they come.
+        # The tile is transposed, so that the product takes the ratios as they are, without another transpose.
         x = turned_tile(X, row, column, n, d, stride, shift, STEP)
         known = (row < n)[:, None] & (part < k)[None, :]
         h = tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0)
