@@ -361,14 +361,11 @@ class DRSVMProblem:
         """Return e / b, which is added to the diagonal of B'B and H'H."""
         return self.factor_penalty / self.reconstruction
 
-    def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the weighted loss of every labelled row and SVM, (l, r)."""
-        return self.C * hinge_losses(self.T * (H @ W.T + intercept), self.loss)
-
     def svm_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the objective of each SVM, (r,): its losses and a / 2 times its squared weights."""
         squares = (W * W).sum(axis=1) + (intercept / self.intercept_scaling) ** 2
-        return self.losses(H, W, intercept).sum(axis=0) + 0.5 * self.svm_penalty * squares
+        losses = self.C * hinge_losses(self.T * (H @ W.T + intercept), self.loss)
+        return losses.sum(axis=0) + 0.5 * self.svm_penalty * squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,6 +565,7 @@ def _unlabelled_sums(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
 
 
 def _update_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
+    # The compiled loop of `hals` takes arrays in host memory.
     update = hals_by_columns if X.kind == "device" else hals
     H = update(H, X @ B, M) * mask[:, None]
     return H, factor_sums(X, H)

@@ -368,17 +368,10 @@ class KernelClassifiers(CoupledClassifier):
 
     def gradient(self) -> np.ndarray:
         gradient = np.zeros_like(self.Z)
-        if self.found is None:
-            return gradient
-        used = np.flatnonzero(self.s.any(axis=0))
-        s, Z = self.s[:, used], self.Z[used]
-        if self.kernel == "poly":
-            # eqs. 36 to 39
-            slope = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
-            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
-        else:
-            A = (s.T @ s) * self._K[np.ix_(used, used)]
-            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Z - A @ Z)
+        if self.found is not None:
+            used = np.flatnonzero(self.s.any(axis=0))
+            s = self.s[:, used]
+            gradient[used] = -self.weight * self._kernel_gradient(used, s.T @ s)
         return gradient
 
     def linearised_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
@@ -390,7 +383,8 @@ class KernelClassifiers(CoupledClassifier):
         point is stationary, also at kinks. Several SVMs share their rows and are solved in turn.
         """
         K = self._K
-        G = [self._row_gradient(K, s) @ L for s in self.s]  # r times (l, k + 1)
+        # The gradient of each f in the position of each row, r times (l, k + 1).
+        G = [self._kernel_gradient(slice(None), s) @ L for s in self.s]
         E = D @ np.linalg.inv(L).T  # D = E L'
         s, old, r = self.s.copy(), E, len(self.s)
         E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
@@ -408,13 +402,13 @@ class KernelClassifiers(CoupledClassifier):
                 break
         return E @ L.T
 
-    def _row_gradient(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
-        Z = self.Z
-        if self.kernel == "poly":
-            base = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
-            return self.gamma * self.degree * (base * s) @ Z
-        A = K * s
+    def _kernel_gradient(self, used: Any, weights: np.ndarray) -> np.ndarray:
+        """Return the sums over l of ``weights[i, l]`` times the gradient of K(z_i, z_l) in z_i, for the rows used."""
+        Z = self.Z[used]
+        if self.kernel == "poly":  # eqs. 36 to 39
+            lower = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
+            return self.gamma * self.degree * ((weights * lower) @ Z)
+        A = weights * self._K[used][:, used]
         return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
 
     def not_converged(self) -> str | None:

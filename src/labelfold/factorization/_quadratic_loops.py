@@ -127,12 +127,11 @@ def direction(g, S, Y, rho, n_pairs, n_stored, scale):
     for back in range(1, n_stored + 1):
         i = (n_pairs - back) % memory
         share[i] = rho[i] * dot(S[i], q)
-        _add(q, -share[i], Y[i])
-    for j in range(q.size):
-        q[j] *= scale[j]
+        q -= share[i] * Y[i]
+    q *= scale
     for back in range(n_stored, 0, -1):
         i = (n_pairs - back) % memory
-        _add(q, share[i] - rho[i] * dot(Y[i], q), S[i])
+        q += (share[i] - rho[i] * dot(Y[i], q)) * S[i]
     return q
 
 
@@ -157,12 +156,6 @@ def rescale(scale, ends, s, y, first):
         start = end
 
 
-@_compile_fast
-def _add(a, step, b):
-    for j in range(a.size):
-        a[j] += step * b[j]
-
-
 @_compile
 def solve_svm(K, y, low, high, s, error, tol, max_iter):
     """Maximise the dual of one SVM from s, in place.
@@ -176,10 +169,7 @@ def solve_svm(K, y, low, high, s, error, tol, max_iter):
     _make_feasible(low, high, s)
     _errors(K, y, s, error)
     _scale(y, low, high, s, error)
-    top = 0.0
-    for i in range(n):
-        top = max(top, K[i, i])
-    flat = _FLAT * max(top, 1e-300)
+    flat = _FLAT * max(np.diag(K).max(), 1e-300)
     steps, goal, rounds = 0, np.inf, max(n // 20, 30)
     while True:
         before = steps

@@ -254,12 +254,10 @@ def _update_rows(
 ) -> tuple[Any, Any]:
     """Return H after its updates, H * (X V + lam Y A') / (H V'V + lam H_L A A'), and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
-    # A A' is of rank c: two thin products are cheaper if there are few classes.
-    thin = 2 * A.shape[1] < H.shape[1]
-    AAt = None if thin else A @ A.T
+    AAt = A @ A.T
 
     def denominator(H: Any) -> Any:
-        return H @ VtV + lam * labelled * (H @ A @ A.T if thin else H @ AAt)
+        return H @ VtV + lam * labelled * (H @ AAt)
 
     H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
     H_l = H * labelled
