@@ -323,7 +323,8 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     def _learn_views(self, rows: Rows) -> None:
         """Learn everything that does not depend on the labels."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._train, self._drawn = rows, np.random.default_rng(self._seed).permutation(rows.shape[0])
+        self._train = rows
+        self._drawn = np.random.default_rng(self._seed).permutation(rows.shape[0])[:_FOR_COPIES].copy()
         views = chosen_views(rows, self.forms, self.views)
         self._has_trees = TREES in views
         names = list(dict.fromkeys(view.form for view in views if view != TREES))
@@ -368,12 +369,11 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
         self._scores = found.scores
         self._store_weights(found, ridges, reasons)
+        weights = dict(zip(found.views, found.weights.sum(axis=1).tolist(), strict=True))
         if full:
-            order = np.argsort(-found.weights.sum(axis=1), kind="stable")
-            self._by_weight = [found.views[i] for i in order]
+            self._by_weight = sorted(weights, key=lambda view: -weights[view])
         self._calibrate(found.left_out, labels, groups)
         F = found.scores.of_training(forms, self._train)
-        weights = dict(zip(found.views, found.weights.sum(axis=1), strict=True))
         self._embedding, self.embedding_ = embed(
             found.scores, weights, F, labels, self.n_components, self._train, forms
         )
@@ -388,9 +388,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             return given
         own = row_hashes(self._train.take(index).whole().host())
         if len(np.unique(own)) < len(own):
-            # as many other rows as the budget for the rows in all forms allows
+            # Other rows, as many as the budget for the rows in all forms allows.
             room = max(_OTHERS, int(self.max_gram_bytes / max(self._train.row_bytes(), 1)))
-            others = np.setdiff1d(self._drawn[: min(_FOR_COPIES, room)], index)
+            others = np.setdiff1d(self._drawn[:room], index)
             found = copies_of(own, row_hashes(self._train.take(others).whole().host()))
             if found.beyond_chance:
                 return found.groups
