@@ -60,7 +60,6 @@ ASKING = {
     "numerics/_linear_svm.py": 1,
     "semi_supervised/_fold.py": 1,
     "semi_supervised/_graph.py": 4,
-    "tables/_arrow.py": 1,
 }
 
 
