@@ -26,8 +26,8 @@ class Differences:
     whole number, or missing; a category is one of its frequent values; a text has a word. If labelled rows are a
     random sample, the number of them with an event has a hypergeometric distribution, given the rows where the column
     is known. The p of a column is the minimum of the two-sided p of its events (twice the smaller tail), times their
-    number. A column differs if p times the number of columns is at most 0.01. So the chance that a random sample differs in
-    any column is at most 0.01, however the columns depend on each other.
+    number. A column differs if p times the number of columns is at most 0.01. So the chance that a random sample
+    differs in any column is at most 0.01, however the columns depend on each other.
 
     Parameters
     ----------
