@@ -54,7 +54,6 @@ ASKING = {
     "numerics/_linear_svm.py": 1,
     "semi_supervised/_graph.py": 3,
     "semi_supervised/_views.py": 1,
-    "tables/_arrow.py": 1,
 }
 
 

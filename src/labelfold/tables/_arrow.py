@@ -244,17 +244,13 @@ class Packed:
         super().__setstate__(state)  # type: ignore[misc]
 
 
-def pack(value: Any) -> Any:
+def pack(value: Any) -> str:
     """Return lists, dicts and arrays of names as a text.
 
     >>> pack(["a", "b"]), unpack(pack(np.array(["a"], dtype=object)))
     ('list ["a", "b"]', array(['a'], dtype=object))
     """
-    if isinstance(value, np.ndarray):
-        return f"array {json.dumps(value.tolist())}"
-    # a number of NumPy is written as one of Python
-    text = json.dumps(value, default=lambda number: number.item()) if isinstance(value, list | dict) else ""
-    return f"list {text}" if text else value
+    return f"{type(value).__name__} {json.dumps(value, default=lambda held: held.tolist())}"
 
 
 def unpack(value: Any) -> Any:
@@ -263,7 +259,7 @@ def unpack(value: Any) -> Any:
         return value
     kind, _, text = value.partition(" ")
     found = json.loads(text)
-    return np.array(found, dtype=object) if kind == "array" else found
+    return np.array(found, dtype=object) if kind == "ndarray" else found
 
 
 @dataclass(frozen=True)

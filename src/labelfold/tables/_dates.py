@@ -138,7 +138,7 @@ def read_wrongly(column: Any, local: np.ndarray, layouts: Sequence[str]) -> np.n
     )[0]
     proofs = int(np.isnan(local).sum() - np.isnan(swapped).sum())
     wrong = ~np.isnan(local) & (swapped != local)
-    # one slip of the pen proves nothing
+    # a single mistyped date is no evidence of another layout
     return wrong if proofs > 0 and proofs >= 0.1 * wrong.sum() else None
 
 

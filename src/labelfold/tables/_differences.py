@@ -25,9 +25,9 @@ class Differences:
     A column becomes events of a row: a number is at most a decile, between two deciles, the most frequent number, a
     whole number, or missing; a category is one of its frequent values; a text has a word. If labelled rows are a
     random sample, the number of them with an event has a hypergeometric distribution, given the rows where the column
-    is known. The p of a column is the least two-sided p of its events (twice the smaller tail), times their number.
-    A column differs if p times the number of columns is at most 0.01. So the chance that a random sample differs in
-    any column is at most 0.01, however the columns depend on each other.
+    is known. The p of a column is the minimum of the two-sided p of its events (twice the smaller tail), times their
+    number. A column differs if p times the number of columns is at most 0.01. So the chance that a random sample
+    differs in any column is at most 0.01, however the columns depend on each other.
 
     Parameters
     ----------
@@ -159,7 +159,11 @@ class Differences:
             self._add_numbers(names, np.column_stack(values), _number)
 
     def _add_numbers(
-        self, names: Sequence[str], values: np.ndarray, say: Callable[[Any], str], column: str | None = None
+        self,
+        names: Sequence[str],
+        values: np.ndarray,
+        in_words: Callable[[Any], str],
+        column: str | None = None,
     ) -> None:
         """Compare columns of numbers (n, k), NaN for missing cells, or the items of one ``column`` of lists."""
         gone = np.isnan(values)
@@ -174,19 +178,21 @@ class Differences:
         use = np.ones((len(counts), len(names)), dtype=bool)
         use[1 : 1 + n_cuts] = rises
         use[2 + n_cuts : 1 + n_cuts + half] = (rises[1:half]) | rises[: half + 1 : -1]
-        use[-1] = say is _number  # all dates are whole numbers of seconds
+        use[-1] = in_words is _number  # all dates are whole numbers of seconds
 
         def words(j: int, event: int) -> tuple[str, ...]:
             if not event:
                 return column or names[j], "is missing"
             if event <= n_cuts:
-                cut = say(cuts[event - 1, j])
-                more, less = ("after", "not after") if say is _date else ("above", "at most")
+                cut = in_words(cuts[event - 1, j])
+                more, less = ("after", "not after") if in_words is _date else ("above", "at most")
                 return names[j], f"is {less} {cut}", f"is {more} {cut}"
             if event >= len(counts) - 2:
-                return names[j], "is a whole number" if event == len(counts) - 1 else f"is {say(usual[j])}"
+                return names[j], "is a whole number" if event == len(
+                    counts
+                ) - 1 else f"is {in_words(usual[j])}"
             low = event - 1 - n_cuts
-            ends = f"between {say(cuts[low, j])} and {say(cuts[n_cuts - 1 - low, j])}"
+            ends = f"between {in_words(cuts[low, j])} and {in_words(cuts[n_cuts - 1 - low, j])}"
             return names[j], f"is {ends}", f"is not {ends}"
 
         known = self._known(counts)
@@ -275,16 +281,16 @@ class Differences:
             Which events to test.
         """
         a, k, m, n = counts[:, 0], counts[:, 1], known[:, 0], known[:, 1]
-        use = use & (k > 0) & (k < n)  # the others hold in no row or in all, whichever are labelled
+        use = use & (k > 0) & (k < n)  # an event of no row, or of all, does not depend on the labels
         events, logs = use.sum(axis=0), self._logs
 
         def ways(of: np.ndarray, some: np.ndarray) -> np.ndarray:
             return np.asarray(logs[of] - logs[some] - logs[of - some])
 
-        # the chance of just this count, which is part of p
-        least = np.where(use, ways(k, a) + ways(n - k, m - a) - ways(n, m), 0.0)
-        best = least.argmin(axis=0)
-        columns = np.flatnonzero((events > 0) & (np.exp(least.min(axis=0)) * events <= SIGNIFICANCE))
+        # the probability of exactly this count is a lower bound of p
+        log_bounds = np.where(use, ways(k, a) + ways(n - k, m - a) - ways(n, m), 0.0)
+        best = log_bounds.argmin(axis=0)
+        columns = np.flatnonzero((events > 0) & (np.exp(log_bounds.min(axis=0)) * events <= SIGNIFICANCE))
         best = best[columns]
         a, k, m, n = (values[best, columns] for values in (a, k, m, n))
         tails = stats.hypergeom.sf(a - 1, n, k, m), stats.hypergeom.cdf(a, n, k, m)

@@ -240,7 +240,7 @@ def read_wrongly(column: Any, values: np.ndarray, number_format: NumberFormat | 
     if np.isnan(swapped).sum() > np.isnan(values).sum():
         return None
     wrong = ~np.isnan(values) & (swapped != values)
-    # one slip of the pen among numbers with marks between thousands proves nothing
+    # a single mistyped cell among numbers with marks between thousands is no evidence of another format
     return wrong if proofs >= 0.1 * wrong.sum() else None
 
 
@@ -394,7 +394,7 @@ def merged(values: Sequence[str], counts: Sequence[int]) -> list[str]:
         return [value for value in often if spelled[value] == spelling]
 
     whole = [pair for pair in _PAIRS if all(map(written, pair))]
-    # the two values that are kept must show by themselves that they are booleans
+    # the two values that are kept must spell a pair of booleans without the others
     pair = max(whole, key=lambda pair: sum(often[value] for s in pair for value in written(s)), default=None)
     kept = [written(s) for s in pair] if pair else [list(often)]
     names = {meant[some[0]]: max(some, key=often.__getitem__) for some in kept}

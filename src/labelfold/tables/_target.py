@@ -184,7 +184,7 @@ class Target:
             pairs = len(np.unique(np.column_stack([a, b]), axis=0))
             if not pairs == len(np.unique(a)) == len(np.unique(b)):
                 return 0
-        # distinct values map one to one onto any target
+        # values that are all distinct map one to one onto any target, which proves nothing
         return len(column) if 1 < pairs <= len(column) // 2 else 0
 
     def filled_columns(self, X: np.ndarray) -> list[int]:

@@ -15,7 +15,7 @@ from scipy.special import bdtrc
 from labelfold.tables._arrow import pa, pc, shown, text_cells
 from labelfold.tables._limits import LENGTH, MIN_ROWS, SAMPLE, SHOWN, SIGNIFICANCE
 
-# The share of odd cells that is expected at least, in a column that had none in the rows of `fit`.
+# Minimum share of odd cells that is expected, for a column that had none in the rows of `fit`.
 _MIN_RATE = 0.005
 
 

@@ -186,7 +186,7 @@ def npy_source(path: Path, kind: str, request: Request) -> Matrix:
     _refuse_ids(path, request)
     cure = "write it with numpy.save, or copy it again"
     with reporting(path, "is not a whole NPY file of numbers", cure), path.open("rb") as file:
-        # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
+        # NumPy would read the file itself by its descriptor, and take a failure of the disk for the end of the file
         X = np.load(
             SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
         )

@@ -64,7 +64,7 @@ def _blocks(path: Path, name: str, rows: Iterator[Sequence[Any]], request: Reque
         request.note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
     unnamed = {j for j, cell in enumerate(header) if cell == ""}
     for block in in_blocks(rows, len(names)):
-        # a column without a name and without a value exists only by its formatting
+        # a column without a name and without a value holds formatting only
         unnamed -= {j for j in unnamed if any(row[j] != "" for row in block)}
         yield table_of(names, [[_value(cell) for cell in row] for row in block]).drop_columns(
             [names[j] for j in unnamed]
