@@ -14,11 +14,11 @@ import numpy as np
 from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
+    DaskState,
     Group,
     LazyTasks,
     PlacedTasks,
     Report,
-    DaskState,
     Step,
     Work,
     cut_by_tasks,
