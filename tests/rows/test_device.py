@@ -47,9 +47,9 @@ def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
     M = np.random.default_rng(1).standard_normal((5, 2))
     rows = as_rows(container.build(X, tmp_path))
     late = []
-    may = device_rows.DeviceRows.may_shift_late
+    may = device_rows.DeviceRows.may_center_products
     monkeypatch.setattr(
-        device_rows.DeviceRows, "may_shift_late", lambda self, a: late.append(may(self, a)) or late[-1]
+        device_rows.DeviceRows, "may_center_products", lambda self, a: late.append(may(self, a)) or late[-1]
     )
     view = Centered(rows)
     H, sums = view.sweep(_there_and_back, shared=(M,))

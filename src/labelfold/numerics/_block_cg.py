@@ -97,12 +97,12 @@ def block_cg(
         if not np.isfinite(PAP).all():
             break
         step = psd_inverse(PAP)
-        add_product(X, P, step @ C)
-        add_product(Q, AP, -step)
+        add_product(X, P, (step @ C).astype(X.dtype, copy=False))
+        add_product(Q, AP, -step.astype(Q.dtype, copy=False))
         Q, Z = thin_qr(Q, _ORTHONORMAL)
         C = Z @ C
         np.copyto(spare, Q)
-        add_product(spare, P, Z.T)
+        add_product(spare, P, Z.T.astype(spare.dtype, copy=False))
         P, spare = spare, P
         residuals.append(relative(C))
         if callback is not None:

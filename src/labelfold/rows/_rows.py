@@ -6,9 +6,11 @@ A method needs only two things of its data: a result for each row, and a sum ove
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ class Rows(ABC):
     n_passes : int
         Number of passes over X so far.
     in_memory : bool
-        Whether the rows are in the memory of this process, so that `whole` costs nothing.
+        Whether the rows are in the memory of this process, so that `whole` makes no copy.
     resident : bool
         Whether they are in the memory of this process or of the workers of a cluster, so that no pass has to read or
         compute them. Not on a GPU, where a pass costs little beside the algebra of an iteration.
@@ -140,7 +142,7 @@ class Rows(ABC):
         return np.asarray(h)
 
     def beside(self, A: np.ndarray) -> Any:
-        """Return a matrix where products with it cost least, as ``A @ B`` and ``A.T @ B`` of arrays on the host."""
+        """Return a matrix on the device of the rows, for ``A @ B`` and ``A.T @ B`` with arrays of the host."""
         return A
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
@@ -214,7 +216,7 @@ class Rows(ABC):
 
     def __matmul__(self, M: np.ndarray) -> Any:
         """Return X @ M, stored with the rows."""
-        return self.map(_product, shared=(np.asarray(M),))
+        return self.map(operator.matmul, shared=(np.asarray(M),))
 
     def t(self, H: Any) -> np.ndarray:
         """Return X'H."""
@@ -222,11 +224,11 @@ class Rows(ABC):
 
     def mean(self) -> np.ndarray:
         """Return the mean row."""
-        return self.sum(_column_sums) / self.shape[0]
+        return self.sum(methodcaller("colsum")) / self.shape[0]
 
     def gram(self) -> np.ndarray:
         """Return X'X, for d within a memory budget."""
-        return self.sum(_gram)
+        return self.sum(methodcaller("gram"))
 
     def squared_norm(self) -> float:
         """Return the squared Frobenius norm of X, added up in float64."""
@@ -250,20 +252,8 @@ def result_and_sums(made: Any, gives: str) -> tuple[Any, Any]:
     return made if gives == "both" else (made, None) if gives == "rows" else (None, made)
 
 
-def _product(X: Block, M: Any) -> Any:
-    return X @ M
-
-
 def _transposed(X: Block, H: Any) -> Term:
     return X.t(H)
-
-
-def _column_sums(X: Block) -> Any:
-    return X.colsum()
-
-
-def _gram(X: Block) -> Term:
-    return X.gram()
 
 
 def _squared_norm(X: Block) -> Any:
@@ -349,7 +339,7 @@ class RowsWrapper(Rows):
         return self.rows.get(h)
 
     def beside(self, A: np.ndarray) -> Any:
-        """Return a matrix where products with it cost least."""
+        """Return a matrix on the device of the rows."""
         return self.rows.beside(A)
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
 # Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
-# Bytes of the two matrices of a worker up to which one loop over them was faster than two products.
+# One loop over X, M and the sum is faster than two products while M and the sum take at most this many bytes.
 _CACHED = 16_000_000
 # The C type of the routine's arguments, as far as it does not depend on the precision.
 _KNOWN = b"void (char *, char *, int *, int *, "

@@ -27,14 +27,15 @@ from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import RowResults, all_finite, blocks_between, check_finite, memory_rows
 
 Found = TypeVar("Found")
+# How often a pass is tried while workers go away.
 _ATTEMPTS = 6
-# Row state is copied to a second worker after so many passes that computed it.
+# Row state is copied to a second worker after this number of passes, since it is computed again from the last copy.
 COPY_EVERY = 8
 # The share of a worker's memory that the chunks of one task may take.
 _SHARE = 0.4
-# Values of up to so many bytes for all tasks of a pass travel with the tasks.
+# Shared values travel with the tasks of a pass, if they take at most this many bytes in all of them.
 _WITH_TASKS = 1_000_000
-# For each client its workers that can import labelfold.
+# For each client the workers that have been found to import labelfold.
 _ASKED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # Parameters of glibc's mallopt.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -226,10 +227,10 @@ class PlacedTasks(LazyTasks):
             worker = min(load, key=lambda name: (load[name] / alive[name], name))
             groups[g] = Group(groups[g].members, worker)
             for i in groups[g].members:
-                self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+                self.chunks[i] = self.submit(unchanged, self.chunks[i], worker=worker)
 
 
-def to_be_cut(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
+def cut_by_tasks(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
     """Return a graph with a task for each part of each group, with the given keys."""
     groups = [part if isinstance(part, Delayed) else dask.delayed(part) for part in parts]
     tasks = {
@@ -301,10 +302,12 @@ class Step:
         self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
-    def again(self, g: int, done: dict) -> Any:
+    def recomputed(self, g: int, done: dict) -> Any:
         """Return the state of group g, computed again from the last copies; ``done`` holds what was."""
         if (self, g) not in done:
-            columns = [each.again(g, done) if isinstance(each, Step) else each[g] for each in self.inputs]
+            columns = [
+                each.recomputed(g, done) if isinstance(each, Step) else each[g] for each in self.inputs
+            ]
             if self.make is None and not self.copies:
                 raise RuntimeError(
                     "the row state of a fit was on a single Dask worker, which has gone; fit again, with two workers "
@@ -313,12 +316,12 @@ class Step:
             done[self, g] = self.copies[g] if self.make is None else self.make(g, columns)
         return done[self, g]
 
-    def settle(self, copies: list) -> None:
+    def keep_copies(self, copies: list) -> None:
         """Store copies of the state; what it was computed from is not needed any more."""
         self.make, self.inputs, self.depth, self.copies = None, (), 0, copies
 
 
-class Kept:
+class DaskState:
     """A row-aligned array on the workers: for each group a list of parts, one for each chunk.
 
     ``chunks`` holds the parts as futures, by their keys in a Dask array, if they have been cut.
@@ -333,7 +336,7 @@ class Kept:
         """Copy each part to a second worker, if there is one, so that one of the two may be lost."""
         workers = sorted(tasks.client.nthreads())
         if len(workers) < 2:
-            self.step.settle([])
+            self.step.keep_copies([])
             return
         after = dict(pairwise([*workers, workers[0]]))
         places = tasks.client.who_has(self.futures())
@@ -342,14 +345,18 @@ class Kept:
             held = places.get(part.key) or workers
             copies.append(
                 tasks.client.submit(
-                    same, part, workers=[after.get(held[0], workers[0])], allow_other_workers=True, pure=False
+                    unchanged,
+                    part,
+                    workers=[after.get(held[0], workers[0])],
+                    allow_other_workers=True,
+                    pure=False,
                 )
             )
         try:
             distributed_wait(copies)
         except CancelledError:  # a worker went; the next pass tries again
             return
-        self.step.settle(copies)
+        self.step.keep_copies(copies)
 
     def futures(self) -> list:
         """Return the futures of the parts."""
@@ -361,8 +368,8 @@ class Kept:
         places = tasks.client.who_has([future for future in futures if future.status != "cancelled"])
         lost = [g for g, future in enumerate(futures) if not places.get(future.key)]
         for g in lost:
-            again = self.step.again(g, done)
-            self.parts[g] = tasks.submit(same, again, worker=groups[g].worker)
+            again = self.step.recomputed(g, done)
+            self.parts[g] = tasks.submit(unchanged, again, worker=groups[g].worker)
         if lost:
             self.parts = tasks.finish(self.parts, [])[0]
             self.step.depth = COPY_EVERY  # its copies may be lost as well
@@ -375,8 +382,8 @@ def distributed_wait(futures: list) -> None:
     wait(futures)
 
 
-def steadily(
-    run: Callable[[], Found], tasks: LazyTasks, groups: list[Group], states: Sequence[Kept]
+def with_retries(
+    run: Callable[[], Found], tasks: LazyTasks, groups: list[Group], states: Sequence[DaskState]
 ) -> Found:
     """Return ``run()``; if a worker goes meanwhile, compute again what was lost with it, and repeat."""
     if tasks.client is None:
@@ -560,7 +567,7 @@ def _taken(chunk: Any, start: int, index: np.ndarray) -> Any:
         raise
 
 
-def same(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     """Return the value: a copy, if the task runs on another worker than that which holds it."""
     return value
 

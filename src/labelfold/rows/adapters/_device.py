@@ -15,10 +15,10 @@ from labelfold.rows._rows import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import (
     DeviceBlock,
     DeviceMatrix,
+    all_to_device,
+    in_float64,
     to_device,
     to_host,
-    together,
-    wide,
 )
 from labelfold.rows.adapters._local import (
     LocalRows,
@@ -42,7 +42,7 @@ FEW_BYTES = 4_000_000
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
-_LATE = 0.95
+_MAX_CENTER = 0.95
 
 # Products with a sparse tensor use its stored entries, if at most one entry of X in this number is stored.
 MIN_ZEROS = 8
@@ -96,10 +96,10 @@ class DeviceRows(LocalRows):
         self._bytes = HOST_BYTES if self._is_host else DEVICE_BYTES
         self._mean_squares: np.ndarray | None = None
         self._is_finite = False
-        # Sums of products of a first pass, by which values are checked after it.
-        self._noted: list[Any] = []
+        # Sums of the products of a first pass, which are finite only if all values are.
+        self._recorded: list[Any] = []
         # Host copies of the shared arrays of the pass under way, so that decisions by their values need no copy back.
-        self._at_hand: dict[int, np.ndarray] = {}
+        self._host_copies: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries."""
@@ -114,11 +114,11 @@ class DeviceRows(LocalRows):
         while True:
             try:
                 made = super().sweep(f, *aligned, **options)
-                self._check_noted()
+                self._check_recorded()
                 return made
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
-                    self.look()  # what went wrong may have been a value
+                    self.check_finite()  # a value may be the cause of the error
                     raise
                 if self._bytes <= MIN_DEVICE_BYTES:
                     raise MemoryError(
@@ -127,12 +127,12 @@ class DeviceRows(LocalRows):
                         "pass X as a NumPy array"
                     ) from error
             finally:
-                self._at_hand.clear()
-                self._noted.clear()
-            self._take_less()
+                self._host_copies.clear()
+                self._recorded.clear()
+            self._shrink_blocks()
             self.n_passes -= 1
 
-    def _take_less(self) -> None:
+    def _shrink_blocks(self) -> None:
         """Make blocks smaller."""
         self._bytes //= 4
 
@@ -144,13 +144,15 @@ class DeviceRows(LocalRows):
                 floats.append(i)
             elif isinstance(value, np.ndarray) and value.dtype.kind in "iub":
                 shared[i] = self._to_device(value)
-        there = together(self.xp, [self._turned(values[i]) for i in floats], self.device, self.dtype)
+        there = all_to_device(
+            self.xp, [self._in_column_order(values[i]) for i in floats], self.device, self.dtype
+        )
         for i, array in zip(floats, there, strict=True):
-            shared[i] = self._turned(array)
-            self._at_hand[id(shared[i])] = values[i]
+            shared[i] = self._in_column_order(array)
+            self._host_copies[id(shared[i])] = values[i]
         return tuple(shared)
 
-    def _turned(self, a: Any) -> Any:
+    def _in_column_order(self, a: Any) -> Any:
         # On the device in column order: the products X @ M with a narrow M read each column contiguously.
         return a.T if a.ndim == 2 else a
 
@@ -172,7 +174,7 @@ class DeviceRows(LocalRows):
         return found
 
     def beside(self, A: np.ndarray) -> Any:
-        """Return a matrix on the device; as it is, where that is the host."""
+        """Return a matrix on the device; unchanged if the device is the host."""
         return A if self._is_host else DeviceMatrix(self.xp, self._to_device(A))
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
@@ -201,36 +203,36 @@ class DeviceRows(LocalRows):
         """Return the bytes of one row."""
         return self.shape[1] * self.dtype.itemsize
 
-    def may_shift_late(self, center: Any) -> bool:
-        """Return whether a centre may be subtracted from products with the rows instead of from the rows."""
-        a = self._at_hand.get(id(center))
+    def may_center_products(self, center: Any) -> bool:
+        """Return whether products lose no digits if a centre is subtracted from them instead of from the rows."""
+        a = self._host_copies.get(id(center))
         if a is None:
             return False
-        self.look()
+        self.check_finite()
         if self._mean_squares is None:
-            self._mean_squares = self._survey() / self.shape[0]
-        return bool((np.asarray(a, dtype=np.float64) ** 2 <= _LATE * self._mean_squares).all())
+            self._mean_squares = self._column_squares() / self.shape[0]
+        return bool((np.asarray(a, dtype=np.float64) ** 2 <= _MAX_CENTER * self._mean_squares).all())
 
-    def note(self, H: Any) -> None:
-        """Take note of products with all columns of a block: they are finite where its values are."""
+    def record(self, H: Any) -> None:
+        """Record the sum of products with all columns of a block, which is finite only if its values are."""
         if not self._is_finite:
-            self._noted.append(self.xp.sum(H))
+            self._recorded.append(self.xp.sum(H))
 
-    def look(self) -> None:
+    def check_finite(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:
             return
-        squares = self._survey()
+        squares = self._column_squares()
         if np.isfinite(squares).all():
             self._mean_squares = squares / self.shape[0]
         else:
             self._check_values()  # squares may be too large where values are not
         self._is_finite = True
 
-    def _check_noted(self) -> None:
-        """Check values by the sums of products noted in a pass: only where they were finite are those."""
-        if self._noted and not self._is_finite:
-            noted = self._noted[0] if len(self._noted) == 1 else self.xp.stack(self._noted)
+    def _check_recorded(self) -> None:
+        """Check the values, unless all sums that a pass has recorded are finite."""
+        if self._recorded and not self._is_finite:
+            noted = self._recorded[0] if len(self._recorded) == 1 else self.xp.stack(self._recorded)
             if not np.isfinite(to_host(noted)).all():
                 self._check_values()
             self._is_finite = True
@@ -239,22 +241,22 @@ class DeviceRows(LocalRows):
         return to_device(self.xp, a, self.device)
 
     def _blocks(self) -> Iterator[tuple[int, Any]]:
-        """Give the blocks as they are stored, each after the number of its first row."""
+        """Yield the number of the first row and the stored rows of each block."""
         for a, b in pairwise(self.cuts().tolist()):
             yield a, self.xp.astype(self.X[a:b, ...], self._dtype, copy=False)
 
-    def _survey(self) -> np.ndarray:
+    def _column_squares(self) -> np.ndarray:
         """Return the sum of squares of each column."""
         total: Any = 0.0
         for _, X in self._blocks():
-            total = total + wide(self.xp, self.xp.linalg.vector_norm(X, axis=0)) ** 2
+            total = total + in_float64(self.xp, self.xp.linalg.vector_norm(X, axis=0)) ** 2
         return np.asarray(to_host(total), dtype=np.float64)
 
     def _check_values(self) -> None:
         for start, X in self._blocks():
-            self._check_finite(X, start)
+            self._check_block(X, start)
 
-    def _check_finite(self, X: Any, start: int) -> None:
+    def _check_block(self, X: Any, start: int) -> None:
         finite = self.xp.isfinite(X)
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
@@ -306,15 +308,15 @@ class DeviceSparseRows(DeviceRows):
         size = (ends.shape[0] - 1, self.shape[1])
         return self.xp.sparse_csr_tensor(ends, columns, values, size=size, check_invariants=False)
 
-    def _take_less(self) -> None:
+    def _shrink_blocks(self) -> None:
         self._parts.clear()
-        super()._take_less()
+        super()._shrink_blocks()
 
-    def _turned(self, a: Any) -> Any:
+    def _in_column_order(self, a: Any) -> Any:
         # In row order, since each stored entry takes a row of M.
         return a
 
-    def look(self) -> None:
+    def check_finite(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:
             return
@@ -325,14 +327,14 @@ class DeviceSparseRows(DeviceRows):
             raise not_finite(float(self._values[at]), row, int(self._columns[at]))
         self._is_finite = True
 
-    def _survey(self) -> np.ndarray:
+    def _column_squares(self) -> np.ndarray:
         """Return the sum of squares of each column."""
-        squares = wide(self.xp, self._values) ** 2
+        squares = in_float64(self.xp, self._values) ** 2
         total = self.xp.zeros((self.shape[1],), dtype=squares.dtype, device=self.device)
         return np.asarray(to_host(total.index_add(0, self._columns, squares)), dtype=np.float64)
 
     def _check_values(self) -> None:
-        self.look()
+        self.check_finite()
 
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
@@ -374,7 +376,7 @@ class SparsePart:
     def transpose(self) -> Any:
         """The transpose in float64, for sums over rows."""
         csc = self.csr.to_sparse_csc()
-        parts = (csc.ccol_indices(), csc.row_indices(), wide(self.xp, csc.values()))
+        parts = (csc.ccol_indices(), csc.row_indices(), in_float64(self.xp, csc.values()))
         return self.xp.sparse_csr_tensor(*parts, size=self.shape[::-1], check_invariants=False)
 
 
@@ -393,17 +395,17 @@ class DeviceSparseBlock(DeviceBlock):
     def _is_tiled(self, M: Any) -> bool:
         return False
 
-    def _look(self) -> None:
-        if self.watch is not None:
-            self.watch.look()
+    def _check(self) -> None:
+        if self.owner is not None:
+            self.owner.check_finite()
 
     def _product(self, M: Any) -> Any:
-        self._look()
+        self._check()
         return self._stored.csr @ M
 
     def _transposed(self, H: Any) -> Any:
-        self._look()
-        return self._stored.transpose @ wide(self.xp, H)
+        self._check()
+        return self._stored.transpose @ in_float64(self.xp, H)
 
     def _column_sums(self) -> Any:
         return self._transposed(

@@ -35,7 +35,7 @@ from labelfold.rows.adapters._local import (
     stacked_rows,
 )
 
-# Rows between two chosen ones that are read with them, rather than left out by a further read.
+# Up to this many unwanted rows between two wanted ones are read with them, which takes less time than a further read.
 _MAX_GAP = 64
 _preadv = getattr(os, "preadv", None)
 _one_position = Lock()
@@ -122,7 +122,7 @@ class _Space:
         self.held: tuple | None = None
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
-        """Return an array of this shape and its memory, which is used again for the next one of that name."""
+        """Return an array of this shape and its memory, which the next array of that name uses again."""
         found = self._found.get((name, *shape))
         if found is None:
             size = math.prod(shape)
@@ -371,14 +371,14 @@ class Cache:
 
     def expect(self, n_bytes: float, free: int | None = None) -> None:
         """Raise an error if there is no room for this many bytes; ``free`` is the room that was measured before."""
-        free = _room() if free is None else free
+        free = _free_bytes() if free is None else free
         if n_bytes > free:
             self.close()
-            raise self._no_room(f"needs {_said(n_bytes)} there and finds {_said(free)}")
+            raise self._no_room(f"needs {_megabytes(n_bytes)} there and finds {_megabytes(free)}")
 
     def keep(self, X: Any, times: float) -> None:
-        """Append rows, checked to be finite; after the first, check that there is room for so many times as much."""
-        free = _room() if len(self.starts) == 1 else None
+        """Append rows, checked to be finite; after the first, check that there is room for ``times`` as much."""
+        free = _free_bytes() if len(self.starts) == 1 else None
         self.add(memory_rows(X, first_row=self.starts[-1]).X)
         if free is not None:
             self.expect(self.n_bytes * times, free)
@@ -445,7 +445,7 @@ class Cache:
         )
 
 
-def _room() -> int:
+def _free_bytes() -> int:
     """Return the free bytes in the folder of temporary files."""
     return shutil.disk_usage(tempfile.gettempdir()).free
 
@@ -468,10 +468,10 @@ def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
     return values
 
 
-def _said(n_bytes: float) -> str:
+def _megabytes(n_bytes: float) -> str:
     """Return a size in words.
 
-    >>> _said(3.2e9), _said(5e4)
+    >>> _megabytes(3.2e9), _megabytes(5e4)
     ('3,200 MB', '1 MB')
     """
     return f"{max(1, round(n_bytes / 1e6)):,} MB"
@@ -509,7 +509,7 @@ class IterableRows(Rows):
             )
         self.shape = (sum(sizes), widths.pop())
         self.dtype = np.result_type(*kinds)
-        if self._sparse and not all_sparse:  # dense blocks are read as sparse, with other sizes
+        if self._sparse and not all_sparse:  # dense blocks are made sparse, which changes their sizes
             read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
             n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
         self._row_bytes = n_bytes / self.shape[0]

@@ -373,7 +373,7 @@ def _split(
             tl.store(turned_low + column * n_parts + part, a - main, mask=column < d)
 
 
-class Layout(NamedTuple):
+class RowLayout(NamedTuple):
     """How the rows of a tensor lie in memory, as arguments of the loops."""
 
     sizes: tuple[int, int, int]  # the length and the distance of rows, and the misalignment of the first row
@@ -388,13 +388,13 @@ class Layout(NamedTuple):
         return d + self.step - 1
 
 
-def layout_of(X: Any) -> Layout:
+def layout_of(X: Any) -> RowLayout:
     """Return how the rows of a tensor lie in memory."""
     d, stride, unit = X.shape[1], X.stride(0), _UNIT.value
     offset = X.data_ptr() // X.element_size() % unit
     if offset or d % unit or stride % unit:
-        return Layout((d, stride, offset), unit)
-    return Layout((d // unit, stride // unit, 0), 1)
+        return RowLayout((d, stride, offset), unit)
+    return RowLayout((d // unit, stride // unit, 0), 1)
 
 
 def tf32_parts(A: Any, size: int, step: int = 1, *, turned: bool = False) -> tuple[Any, ...]:
