@@ -71,8 +71,12 @@ def _run(args: list[str]) -> int:
     if missing:
         _say(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
         return 2
-    from labelfold.app.commands import _apply, _compare, _label, _model  # noqa: F401 - their commands
-    from labelfold.app.commands._options import app
+    from labelfold.app.commands import (  # noqa: F401 - their commands belong to the app
+        _apply,
+        _compare,
+        _label,
+    )
+    from labelfold.app.commands._model import app
     from labelfold.app.io import FileProblem, Refusal, one_line
     from labelfold.tables import UnseenValuesWarning
 

@@ -26,6 +26,8 @@ from labelfold.app.commands._options import MEMORY, GivenRows, Model, app, takes
 from labelfold.app.compare import view_kinds
 from labelfold.app.io import Refusal, count, find, refusing, writable_file
 
+__all__ = ["app"]
+
 
 @app.command("methods", epilog=MEMORY["shipped"])
 def list_methods(
@@ -123,7 +125,7 @@ def fit(
             how = {"random_state": seed, "scale": form, "task": data.facts.task}
             return chosen.make(components, X=X, **how, **penalty)
 
-        fitted = fit_with_expectation(make, data, seed)
+        fitted = fit_with_expectation(make, data, seed, table.y)
     model = fitted.model
     embedded = model.transform(data.X) if chosen.embeds else None
     save_fit(output, model, chosen, table, data, embedded, fitted.expected)

@@ -228,12 +228,13 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
     return found
 
 
-def fit_on_all_rows(make: Callable[[Any], Any], data: Data) -> Any:
-    """Return the estimator that ``make(X)`` returns, fitted on all rows with all labels."""
+def fit_on_all_rows(make: Callable[[Any], Any], data: Data, y: Any = None) -> Any:
+    """Return the estimator that ``make(X)`` returns, fitted on all rows with all labels, or with the given target."""
     model = make(data.X)
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
-    return fit_grouped(model, data.X, data.targets(), data.groups)
+    y = data.targets() if y is None or data.facts.numbers else y
+    return fit_grouped(model, data.X, y, data.groups)
 
 
 class FittedMethod(NamedTuple):
@@ -251,9 +252,17 @@ class FittedMethod(NamedTuple):
         return [told, *other_estimates(self.model, self.data)]
 
 
-def fit_with_expectation(make: Callable[[Any], Any], data: Data, seed: int) -> FittedMethod:
-    """Return a fitted, calibrated model and its expected score; the parameters are those of `predict_held_out`."""
-    model = without_tuning(fit_on_all_rows(make, data))
+def fit_with_expectation(make: Callable[[Any], Any], data: Data, seed: int, y: Any = None) -> FittedMethod:
+    """Return a fitted, calibrated model and its expected score.
+
+    Parameters
+    ----------
+    make, data, seed
+        See `predict_held_out`.
+    y : array-like or table, optional
+        The target that ``data`` was read from; the model keeps the names of its columns.
+    """
+    model = without_tuning(fit_on_all_rows(make, data, y))
     found = by_leave_one_out(model, data)
     if found is None:
         held = predict_held_out(make, data, seed)
