@@ -4,7 +4,6 @@
     python benchmarks/gpu.py --rows 100000     fewer rows
     python benchmarks/gpu.py --entries 50      a sparse tensor with so many entries a row
     python benchmarks/gpu.py --only LDA        only methods whose name contains this
-    python benchmarks/gpu.py --profile DRSVM   the operations on the device, by torch's profiler
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
 
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
@@ -25,7 +24,6 @@ numbers and results on the host. The ratio is passes over floor.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
@@ -43,6 +41,7 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import labelfold.base._estimator as base
+from _common import options_of
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import as_rows
 from labelfold.rows.adapters._device import DeviceRows
@@ -320,15 +319,12 @@ def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=1_024)
     parser.add_argument("--entries", type=int, default=0)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default="")
-    parser.add_argument("--profile", default=None)
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -363,8 +359,6 @@ def main() -> None:
                 continue
             some = slice(0, n if is_sparse else min(n, 20_000))
             job.run(X if is_sparse else X[some], y[some])  # compiles
-            if options.profile is not None and options.profile in job.name:
-                profile(lambda job=job: job.run(X, y))
             runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # the first run also allocates memory
             print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
     if options.no_peers or is_sparse:
@@ -388,14 +382,6 @@ def lost_digits(X: Any) -> float:
     )
     H = X[:, :PARTS].abs().cpu().numpy()
     return float(np.abs(as_rows(X).t(H) / exact.cpu().numpy() - 1).max())
-
-
-def profile(run: Callable[[], Any]) -> None:
-    """Print the operations on the device during a run."""
-    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=kinds) as profiler:
-        run()
-    print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=18, max_name_column_width=60))
 
 
 if __name__ == "__main__":

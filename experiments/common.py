@@ -15,6 +15,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import threadpoolctl
@@ -216,18 +217,11 @@ def result_folder(quick: bool, output: str | None) -> Path:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit the library and BLAS to one thread each."""
-    before = os.environ.get("LABELFOLD_NUM_THREADS")
-    os.environ["LABELFOLD_NUM_THREADS"] = "1"
-    try:
-        with threadpoolctl.threadpool_limits(1):
-            yield
-    finally:
-        if before is None:
-            del os.environ["LABELFOLD_NUM_THREADS"]
-        else:
-            os.environ["LABELFOLD_NUM_THREADS"] = before
+def pinned(threads: int) -> Iterator[None]:
+    """Limit the library, BLAS and OpenMP to so many threads each."""
+    limit = {"LABELFOLD_NUM_THREADS": str(threads)}
+    with mock.patch.dict(os.environ, limit), threadpoolctl.threadpool_limits(threads):
+        yield
 
 
 def seconds(f: Callable[[], Any]) -> tuple[float, Any]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from common import Results, one_thread, result_folder, seconds, words
+from common import Results, pinned, result_folder, seconds, words
 from delivered_baselines import BASELINES, TABLES, Table, draw, predict, read
 from delivered_report import SURE, write_report
 
@@ -60,7 +60,7 @@ def baselines(results: Results, plan: Plan) -> None:
                 key |= {"parameters": words(labels=plan.labels), "seed": seed}
                 if results.has(**key):
                     continue
-                with one_thread(), warnings.catch_warnings():
+                with pinned(1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     spent, said = seconds(lambda: predict(baseline, table, plan.most_rows, known))  # noqa: B023
                 right = 100 * float(np.mean(said[hidden] == table.y[hidden]))

@@ -29,8 +29,8 @@ from common import (
     Report,
     Results,
     load,
-    one_thread,
     parameter,
+    pinned,
     published,
     result_folder,
     rng_of,
@@ -508,7 +508,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "drsvm.csv")
     plan = replace(QUICK if options.quick else Plan(), sets=tuple(options.sets))
-    with one_thread():
+    with pinned(1):
         for part in options.parts:
             PARTS[part](results, plan)
     write_report(results, folder / "drsvm.md")

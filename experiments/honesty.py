@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-from common import Report, Results, load, one_thread, parameter, result_folder, rng_of, seconds, words
+from common import Report, Results, load, parameter, pinned, result_folder, rng_of, seconds, words
 from labelfold.app.commands._cli import main as labelfold
 from labelfold.app.io import load_model
 
@@ -194,7 +194,7 @@ def run(results: Results, plan: Plan, settings: Sequence[Callable[..., Table]] =
                 found, draw = None, 0
                 while found is None:  # where the command gives no score, another table is drawn
                     table = make(rng_of(make.__name__, labels, seed, draw), labels)
-                    with one_thread():
+                    with pinned(1):
                         spent, found = seconds(partial(_promised, table))
                     draw += 1
                 for name in wanted:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_digits
 
-from common import Results, one_thread, result_folder, rng_of, seconds, words
+from common import Results, pinned, result_folder, rng_of, seconds, words
 from label_fold_sets import the_set
 from labelfold import LabelFold
 from labelfold.app.compare._active_learning import Question, Questions
@@ -210,7 +210,7 @@ def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, pl
                 break
         return steps
 
-    with one_thread():
+    with pinned(1):
         spent, steps = seconds(run)
     right = np.array([100 * step.accuracy for step in steps])
     for labels in plan.shown:
@@ -245,7 +245,7 @@ def example(results: Results, plan: Plan, quick: bool) -> None:
             if results.has(**row):
                 continue
             rows = table("digits", plan, quick, seed)
-            with one_thread():
+            with pinned(1):
                 steps = simulate(rows, strategy, seed, plan.most)
                 spent, needed = seconds(partial(reached, steps, 95.0))
             results.add(

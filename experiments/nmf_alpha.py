@@ -28,7 +28,7 @@ import labelfold
 from common import (
     Report,
     Results,
-    one_thread,
+    pinned,
     result_folder,
     seconds,
     words,
@@ -411,7 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     plan = replace(plan, sets=tuple(options.sets), methods=tuple(options.methods))
     plan = replace(plan, splits=plan.splits if options.splits is None else options.splits)
     plan = replace(plan, only=None if options.ranks is None else tuple(options.ranks))
-    with one_thread():
+    with pinned(1):
         for part in options.parts:
             PARTS[part](results, plan)
     write_report(results, folder / "nmf_alpha.md", about_tuning())

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import labelfold
-from common import Results, one_thread, result_folder, words
+from common import Results, pinned, result_folder, words
 from nmf_alpha import Machine, classify, place, root_mean_square, run_lda, run_svm, supervised
 from nmf_alpha_sets import FORMS, LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 from nmf_alpha_tuned_report import write_report
@@ -252,7 +252,7 @@ def tuned(results: Results, plan: Plan) -> None:
         key = {"part": "Tuned", "dataset": job.name, "source": source, "method": job.method, "seed": job.seed}
         if results.has(**key, parameters=words(**job.key, length=LENGTHS[0])):
             continue
-        with one_thread(), warnings.catch_warnings():
+        with pinned(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rows = run(job, plan)
         # The row that says that the job is done is the last one.

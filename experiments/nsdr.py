@@ -23,7 +23,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from common import Results, one_thread, result_folder, rng_of, seconds, words
+from common import Results, pinned, result_folder, rng_of, seconds, words
 from labelfold.factorization._lsdr import LSDR
 from labelfold.factorization._nsdr import NSDR
 from labelfold.factorization._offset_model import factor_cost
@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         plan = Plan(**(vars(plan) | {"sets": tuple(options.sets)}))
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "nsdr.csv")
-    with one_thread(), warnings.catch_warnings():
+    with pinned(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for part in options.parts:
             PARTS[part](results, plan)

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.svm import SVC
 
-from common import Results, one_thread, result_folder, seconds, words
+from common import Results, pinned, result_folder, seconds, words
 from labelfold.factorization import NSDR
 from nsdr_grid_report import write_report
 from nsdr_sets import GRIDS, PAPER, SCALINGS, TABLE_1, TABLE_2, TwoClasses, folds, read
@@ -201,7 +201,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         plan = replace(plan, points=options.points)
     folder = result_folder(options.quick, options.output)
     results = Results(folder / "nsdr_grid.csv")
-    with one_thread(), warnings.catch_warnings():
+    with pinned(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for part in options.parts:
             PARTS[part](results, plan)

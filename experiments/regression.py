@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1, make_regression
 from sklearn.metrics import r2_score
 
-from common import Report, Results, one_thread, parameter, result_folder, rng_of, seconds, words
+from common import Report, Results, parameter, pinned, result_folder, rng_of, seconds, words
 from labelfold import LabelFold
 from labelfold.app.compare._data import read_data
 from labelfold.app.compare._held_out import by_leave_one_out
@@ -69,7 +69,7 @@ def run(results: Results, plan: Plan) -> None:
                     if results.has(**key, method=method):
                         continue
                     make = METHODS[method].make(None, X=X, scale=True, task="regression")
-                    with one_thread(), warnings.catch_warnings():
+                    with pinned(1), warnings.catch_warnings():
                         warnings.simplefilter("ignore")
                         spent, model = seconds(lambda: make.fit(X, known))  # noqa: B023
                     said = model.predict(X[hidden])

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from common import Results, one_thread, result_folder, words
+from common import Results, pinned, result_folder, words
 from delivered_baselines import Table, draw, read
 from labelfold.app.registry import METHODS, Method, available_methods
 from labelfold.app.registry._columns import chosen_form
@@ -76,7 +76,7 @@ def warm(method: Method, table: Table, plan: Plan) -> None:
     few = draw(table.y, plan.labels, "warm", table.name)
     rows, y = table.X[few], table.y[few].copy()
     y[::3] = -1
-    with one_thread(), warnings.catch_warnings(), suppress(Exception):
+    with pinned(1), warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")
         registered(method, rows).fit(rows, y).predict(rows)
 
@@ -125,7 +125,7 @@ def what_labels_tell(registry: Results, settings: Results, labels: Results, plan
                 if labels.has(**key) or late:
                     continue
                 start, said = process_time(), np.full(len(known), -1)
-                with one_thread(), warnings.catch_warnings(), suppress(Exception):
+                with pinned(1), warnings.catch_warnings(), suppress(Exception):
                     warnings.simplefilter("ignore")
                     for train, test in splits:
                         said[test] = _said(make, table, known[train])[known[test]]
@@ -171,7 +171,7 @@ def cell(
     if limit > 0 and not results.select(**key, published="late"):
         start = process_time()
         try:
-            with one_thread(), at_most(limit), warnings.catch_warnings():
+            with pinned(1), at_most(limit), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 said = _said(make, table, known)
             failed, right = "", 100 * float(np.mean(said[hidden] == table.y[hidden]))

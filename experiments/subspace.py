@@ -27,7 +27,7 @@ from common import (
     Results,
     dense_classes,
     load,
-    one_thread,
+    pinned,
     published,
     result_folder,
     rng_of,
@@ -466,7 +466,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     )
     if options.splits is not None:
         plan = replace(plan, splits=options.splits)
-    with one_thread():
+    with pinned(1):
         for part in options.parts:
             PARTS[part](results, plan)
     write_report(results, folder / "subspace.md", plan)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
-from common import Results, dense_classes, load, one_thread, rng_of, sparse_text, words
+from common import Results, dense_classes, load, pinned, rng_of, sparse_text, words
 from labelfold.subspace._direction_search import pursue
 from labelfold.subspace._source import MatrixSpace
 from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, noise_of
@@ -197,7 +197,7 @@ def choices(results: Results, plan: Any) -> None:
             if results.select(**key):
                 continue
             data = data or read(name)
-            with one_thread():
+            with pinned(1):
                 found = fits(data, seed, weight)
             for rule, p in rules(found):
                 results.add(

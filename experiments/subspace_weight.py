@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, one_thread, words
+from common import Report, Results, pinned, words
 from subspace_choice import FIRST_SEED, LOSSES, SETS, Fits, fits, read
 
 PART = "Weight"
@@ -46,7 +46,7 @@ def weigh(results: Results, plan: Any) -> None:
             if results.select(**key):
                 continue
             data = data or read(name)
-            with one_thread():
+            with pinned(1):
                 found = {weight: fits(data, seed, weight) for weight in WEIGHTS}
             for weights in [*((weight,) for weight in WEIGHTS), *CHOICES]:
                 weight, p = chosen(found, weights)

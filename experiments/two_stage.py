@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import Results, one_thread, result_folder, rng_of, sparse_text
+from common import Results, pinned, result_folder, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
 from two_stage_parts.classifiers import classifiers
 from two_stage_parts.report import write_report
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     options = parser.parse_args(arguments)
     folder = result_folder(options.quick, options.output)
     results, plan = Results(folder / "two_stage.csv"), QUICK if options.quick else Plan()
-    with one_thread():
+    with pinned(1):
         warm_up()
         for part in options.parts:
             PARTS[part](results, plan)
