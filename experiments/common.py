@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import hashlib
 import os
 import platform
+import signal
 import tempfile
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +33,7 @@ PUBLISHED = Path(__file__).parent / "published.csv"
 # The first six fields identify a row; a re-run computes only missing rows.
 KEY = ("part", "dataset", "source", "method", "parameters", "seed")
 FIELDS = (*KEY, "published", "ours", "relative", "seconds", "versions")
+Row = dict[str, str]
 
 
 class Data(NamedTuple):
@@ -117,17 +122,63 @@ def sparse_text(
     return X, Y
 
 
+def _word(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def words(**parameters: Any) -> str:
     """Return parameters as text for a row: ``ridge=0.01 n=500``."""
-    return " ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in parameters.items()
-    )
+    return " ".join(f"{name}={_word(value)}" for name, value in parameters.items())
 
 
-def parameter(row: dict[str, str], name: str) -> str:
+def parameter(row: Row, name: str, default: str | None = None) -> str:
     """Return one parameter of a row, as text."""
-    return dict(word.split("=", 1) for word in row["parameters"].split())[name]
+    found = dict(word.split("=", 1) for word in row["parameters"].split())
+    return found[name] if default is None else found.get(name, default)
+
+
+def row_key(part: str, data: Any, method: str, seed: int, **parameters: Any) -> dict[str, Any]:
+    """Return the fields that identify a row; ``data`` has the name and the source of the set."""
+    key = {"part": part, "dataset": data.name, "source": data.source, "method": method, "seed": seed}
+    return key | {"parameters": words(**parameters)}
+
+
+def field(row: Row, name: str) -> str:
+    """Return a field of a row or, if there is no such field, a parameter."""
+    return row[name] if name in FIELDS else parameter(row, name, "")
+
+
+def grouped(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
+    """Return rows by a field or parameter, or by several, in the order of their first."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        key = tuple(field(row, name) for name in names)
+        groups.setdefault(key if len(names) > 1 else key[0], []).append(row)
+    return groups
+
+
+def values(rows: Iterable[Row], name: str = "ours") -> np.ndarray:
+    """Return a field of rows as numbers."""
+    return np.array([float(row[name]) for row in rows])
+
+
+def by_seed(rows: Iterable[Row]) -> dict[str, float]:
+    """Return ours of each seed."""
+    return {row["seed"]: float(row["ours"]) for row in rows}
+
+
+def spread(rows: Iterable[Row] | np.ndarray, digits: int = 2) -> str:
+    """Return mean and standard deviation of rows or numbers, as ``12.34 ± 0.56``; nothing of none."""
+    found = rows if isinstance(rows, np.ndarray) else values(rows)
+    return f"{found.mean():.{digits}f} ± {found.std():.{digits}f}" if len(found) else ""
+
+
+def mean_and_error(found: Sequence[float] | np.ndarray, digits: int = 2) -> str:
+    """Return the mean of differences, with its sign, and its standard error; nothing of fewer than two."""
+    gaps = np.asarray(found)
+    if len(gaps) < 2:
+        return ""
+    return f"{gaps.mean():+.{digits}f} ± {gaps.std(ddof=1) / np.sqrt(len(gaps)):.{digits}f}"
 
 
 class Published(NamedTuple):
@@ -165,8 +216,15 @@ def versions() -> str:
     )
 
 
+# What may differ between the seeds of a packed row, and what stands between their values.
+PACKED, BETWEEN = ("seed", "ours", "relative", "seconds"), ";"
+
+
 class Results:
     """Rows in a CSV file, each written as soon as it is known.
+
+    ``versions`` is the number of a line of versions.txt, beside the file. A line of the file may hold the rows of
+    several seeds: its `PACKED` fields list a value for each seed, or have one for all; its other fields are the same.
 
     Parameters
     ----------
@@ -176,31 +234,69 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        self.rows: list[dict[str, str]] = []
-        if self.path.is_file():
-            with open(self.path, newline="") as file:
-                self.rows = list(csv.DictReader(file))
-        else:
+        if not self.path.is_file():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self.path, "w", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow(FIELDS)
-        self._known = {tuple(row[name] for name in KEY) for row in self.rows}
+            self.path.write_text(",".join(FIELDS) + "\n")
+        with open(self.path, newline="") as file:
+            self.rows: list[Row] = [row for line in csv.DictReader(file) for row in _unpacked(line)]
+        self._known = {self._key(row) for row in self.rows}
+
+    def _key(self, row: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(str(row[name]) for name in KEY)
+
+    def pack(self) -> None:
+        """Write the file again, with the rows of all seeds in one line where they are alike."""
+        alike = [name for name in FIELDS if name not in PACKED]
+        with open(self.path, "w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            for rows in grouped(self.rows, *alike).values():
+                columns = {name: [row[name] for row in rows] for name in PACKED}
+                lists = {n: v if n == "seed" or len(set(v)) > 1 else v[:1] for n, v in columns.items()}
+                writer.writerow(rows[0] | {name: BETWEEN.join(found) for name, found in lists.items()})
 
     def has(self, **key: Any) -> bool:
         """Tell whether the row of this key exists."""
-        return tuple(str(key[name]) for name in KEY) in self._known
+        return self._key(key) in self._known
 
     def add(self, **row: Any) -> None:
         """Write a row; fields that are not given are empty."""
-        row = {name: _text(row.get(name, "")) for name in FIELDS} | {"versions": versions()}
+        row = {name: _text(row.get(name, "")) for name in FIELDS} | {"versions": self._made_with}
         with open(self.path, "a", newline="") as file:
             csv.DictWriter(file, FIELDS, lineterminator="\n").writerow(row)
         self.rows.append(row)
-        self._known.add(tuple(row[name] for name in KEY))
+        self._known.add(self._key(row))
 
-    def select(self, **where: Any) -> list[dict[str, str]]:
-        """Return the rows with these values."""
-        return [row for row in self.rows if all(row[name] == str(value) for name, value in where.items())]
+    def select(self, **where: Any) -> list[Row]:
+        """Return the rows with these values of fields or of parameters."""
+        wanted = {name: _word(value) for name, value in where.items()}
+        return [row for row in self.rows if all(field(row, name) == value for name, value in wanted.items())]
+
+    @cached_property
+    def _made_with(self) -> str:
+        """The number of the line of versions.txt that has this program's versions, which is added if it is new."""
+        known = self.versions_of()
+        if versions() not in known:
+            with open(self.path.with_name("versions.txt"), "a") as file:
+                file.write(versions() + "\n")
+        return str([*known, versions()].index(versions()) + 1)
+
+    def made_with(self) -> list[str]:
+        """Return the versions of the rows, in alphabetical order."""
+        known = self.versions_of()
+        return sorted({known[int(row["versions"]) - 1] for row in self.rows})
+
+    def versions_of(self) -> list[str]:
+        """Return the versions that the rows of this folder were made with, in the order of their numbers."""
+        path = self.path.with_name("versions.txt")
+        return path.read_text().splitlines() if path.is_file() else []
+
+
+def _unpacked(line: Row) -> Iterator[Row]:
+    """Yield the row of each seed of a line."""
+    columns = {name: line[name].split(BETWEEN) for name in PACKED}
+    for i in range(len(columns["seed"])):
+        yield line | {name: found[i if len(found) > 1 else 0] for name, found in columns.items()}
 
 
 def _text(value: Any) -> str:
@@ -216,12 +312,75 @@ def result_folder(quick: bool, output: str | None) -> Path:
     return RESULTS
 
 
+def beside(results: Results, name: str) -> Results:
+    """Return the rows of another file in the same folder."""
+    return Results(results.path.with_name(f"{name}.csv"))
+
+
+def experiment(
+    doc: str | None,
+    name: str,
+    plan: Any,
+    quick: Any,
+    parts: dict[str, Callable[[Results, Any], object]],
+    write_report: Callable[[Results, Path], object],
+    arguments: Sequence[str] | None,
+    **options: Any,
+) -> Path:
+    """Compute the missing rows of NAME.csv by the command line, write NAME.md, and return its path.
+
+    ``plan`` and ``quick`` are dataclasses, the sizes of a whole run and of a test. ``options`` are fields of theirs
+    that the command line may set, each with its choices or its type.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small pieces, in seconds")
+    parser.add_argument("--output", help="folder of the results")
+    parser.add_argument("--parts", nargs="*", choices=parts, default=list(parts), help="none: only the page")
+    for option, takes in options.items():
+        kind: dict[str, Any] = {"type": takes} if callable(takes) else {"choices": list(takes)}
+        if isinstance(getattr(plan, option), tuple):
+            kind["nargs"] = "+"
+        parser.add_argument(f"--{option.replace('_', '-')}", **kind)
+    given = vars(parser.parse_args(arguments))
+    plan = quick if given["quick"] else plan
+    changed = {option: given[option] for option in options if given[option] is not None}
+    plan = replace(plan, **{k: tuple(v) if isinstance(v, list) else v for k, v in changed.items()})
+    results = Results(result_folder(given["quick"], given["output"]) / f"{name}.csv")
+    with pinned(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for part in given["parts"]:
+            parts[part](results, plan)
+            print(f"{name}: {part} done", flush=True)
+    if results.path.parent == RESULTS:
+        results.pack()
+    page = results.path.with_suffix(".md")
+    write_report(results, page)
+    print(f"wrote {page}")
+    return page
+
+
 @contextmanager
 def pinned(threads: int) -> Iterator[None]:
     """Limit the library, BLAS and OpenMP to so many threads each."""
     limit = {"LABELFOLD_NUM_THREADS": str(threads)}
     with mock.patch.dict(os.environ, limit), threadpoolctl.threadpool_limits(threads):
         yield
+
+
+@contextmanager
+def at_most(limit: float) -> Iterator[None]:
+    """Raise TimeoutError after ``limit`` seconds of processor time; compiled code ends first."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)  # repeated, since a compiler callback may swallow it
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def seconds(f: Callable[[], Any]) -> tuple[float, Any]:

@@ -18,10 +18,9 @@ the three files. Delete settings_registry.csv when the registry has changed.
 from __future__ import annotations
 
 import argparse
-import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -194,22 +193,6 @@ def _partly(table: Table, known: np.ndarray) -> np.ndarray:
     y = np.full(len(table.y), -1)
     y[known] = table.y[known]
     return y
-
-
-@contextmanager
-def at_most(limit: float) -> Iterator[None]:
-    """Raise TimeoutError after ``limit`` seconds of processor time; compiled code ends first."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)  # repeated, since a compiler callback may swallow it
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
