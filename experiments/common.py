@@ -126,6 +126,25 @@ def _word(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def masked(y: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Return y with -1, or rows of NaN where rows have several labels, for all rows but the known ones."""
+    few = np.full(len(y), -1) if y.ndim == 1 else np.full(y.shape, np.nan)
+    few[known] = y[known]
+    return few
+
+
+def several_classes(rng: np.random.Generator, y: np.ndarray, count: int) -> np.ndarray:
+    """Draw ``count`` rows, again and again until they have two classes."""
+    while len(np.unique(y[(known := rng.permutation(len(y))[:count])])) < 2:
+        pass
+    return known
+
+
+def accuracy(truth: np.ndarray, found: np.ndarray, asked: np.ndarray) -> float:
+    """Return how many of the rows asked for are right, in per cent."""
+    return 100 * float(np.mean(found[asked] == truth[asked]))
+
+
 def words(**parameters: Any) -> str:
     """Return parameters as text for a row: ``ridge=0.01 n=500``."""
     return " ".join(f"{name}={_word(value)}" for name, value in parameters.items())

@@ -33,6 +33,7 @@ WIDTHS = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # times the mean distance betw
 PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
 # Most configurations of a method; LapRLS uses this many of its 150, and of the 900 of its kernel form.
 MOST = 30
+N_LANDMARKS = 500
 WHOLE, HINDSIGHT = ", whole grid", ", hindsight"  # of the name of a table, where all are used
 NEIGHBOURS = (5, 10, 20)  # for GRF and LLGC if an RBF graph would not fit; LapRLS uses 5
 LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
@@ -71,7 +72,7 @@ class Rows:
     X: Any
     y: np.ndarray
     large: bool = False
-    n_landmarks: int = 500
+    n_landmarks: int = N_LANDMARKS
     configurations: int = MOST
     sizes: tuple[int, ...] = SIZES
     kept: dict[float, np.ndarray] = field(default_factory=dict)

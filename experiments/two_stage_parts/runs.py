@@ -45,7 +45,7 @@ def table_2(results: Results, plan: Plan) -> None:
             else:
                 W0 = method(ridge=ridge, solver="direct").fit(data.X, data.y).components_.T
             ours, size = distance(model.components_.T, W0)
-            whole = plan is not QUICK and (data.source == "real" or name in SYNTHETIC)
+            whole = plan != QUICK and (data.source == "real" or name in SYNTHETIC)
             value = published("two-stage", "Table 2").get((name, technique, words(ridge=ridge)))
             results.add(
                 **row_key("Table 2", data, technique, 0, ridge=ridge, against=against),

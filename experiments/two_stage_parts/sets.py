@@ -107,7 +107,7 @@ def read(name: str, plan: Plan) -> Data:
         return Data(name, rng.standard_normal((n, d)), y, "generated")
     file, n, d, c = (CLASS_SETS | LABEL_SETS | TEXT_SETS)[name]
     if name in TEXT_SETS:
-        if plan is QUICK:
+        if plan == QUICK:
             n, d, c = 400, 600, 8
         data = load(file, lambda rng: sparse_text(rng, n, d, c, min(80, d // 10), labels=name == "rcv1v2"))
     else:
