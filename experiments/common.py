@@ -13,7 +13,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -344,12 +344,13 @@ def experiment(
     parts: dict[str, Callable[[Results, Any], object]],
     write_report: Callable[[Results, Path], object],
     arguments: Sequence[str] | None,
+    threads: int | None = 1,
     **options: Any,
 ) -> Path:
     """Compute the missing rows of NAME.csv by the command line, write NAME.md, and return its path.
 
     ``plan`` and ``quick`` are dataclasses, the sizes of a whole run and of a test. ``options`` are fields of theirs
-    that the command line may set, each with its choices or its type.
+    that the command line may set, each with its choices or its type. ``threads`` None leaves their number as it is.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small pieces, in seconds")
@@ -365,13 +366,14 @@ def experiment(
     changed = {option: given[option] for option in options if given[option] is not None}
     plan = replace(plan, **{k: tuple(v) if isinstance(v, list) else v for k, v in changed.items()})
     results = Results(result_folder(given["quick"], given["output"]) / f"{name}.csv")
-    with pinned(1), warnings.catch_warnings():
+    with warnings.catch_warnings(), pinned(threads) if threads else nullcontext():
         warnings.simplefilter("ignore")
         for part in given["parts"]:
             parts[part](results, plan)
             print(f"{name}: {part} done", flush=True)
     if results.path.parent == RESULTS:
-        results.pack()
+        for path in RESULTS.glob(f"{name}*.csv"):
+            Results(path).pack()
     page = results.path.with_suffix(".md")
     write_report(results, page)
     print(f"wrote {page}")

@@ -102,10 +102,3 @@ def _generate(
 def the_set(name: str, quick: bool) -> Set:
     """Return a data set; the last one is cached."""
     return Set(name, quick)
-
-
-def masked(y: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-    """Return y with -1, or rows of NaN, for unlabelled rows."""
-    known = np.full(len(y), -1) if y.ndim == 1 else np.full(y.shape, np.nan)
-    known[labelled] = y[labelled]
-    return known

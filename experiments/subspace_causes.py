@@ -51,8 +51,8 @@ def projected(data: Rows, tasks: Sequence[Task]) -> Made:
         right[config][i] = 100 * np.mean((said > 0) == (data.y[tasks[i].asked] > 0))
     best = max(right, key=lambda config: float(right[config][1:].mean()))
     yield words(rule="cv5"), right[best][0], best
-    for config, values in right.items():
-        yield config, values[0], ""
+    for config, scores in right.items():
+        yield config, scores[0], ""
 
 
 def spread_labels(data: Rows, tasks: Sequence[Task]) -> Iterator[tuple[int, str, float]]:
