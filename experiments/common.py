@@ -72,12 +72,15 @@ def load(name: str, generate: Callable[[np.random.Generator], tuple[Any, np.ndar
         X, y = generate(rng_of(name))
         return Data(name, X, y, "generated")
     with np.load(path) as file:
-        if "X" in file:
-            X = file["X"].astype(np.float64)
-        else:
-            parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
-            X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
-        return Data(name, X, file["y"] if "y" in file else file["Y"], "real")
+        return Data(name, rows_of(file), file["y"] if "y" in file else file["Y"], "real")
+
+
+def rows_of(file: Any) -> Any:
+    """Return the rows of a file of `load`."""
+    if "X" in file:
+        return file["X"].astype(np.float64)
+    parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
+    return sparse.csr_array(parts, shape=tuple(file["X_shape"]))
 
 
 def rng_of(*words: Any) -> np.random.Generator:
@@ -289,7 +292,10 @@ class Results:
     def select(self, **where: Any) -> list[Row]:
         """Return the rows with these values of fields or of parameters."""
         wanted = {name: _word(value) for name, value in where.items()}
-        return [row for row in self.rows if all(field(row, name) == value for name, value in wanted.items())]
+        rows = self.rows
+        for name, value in wanted.items():
+            rows = [row for row in rows if (row[name] if name in FIELDS else field(row, name)) == value]
+        return rows
 
     @cached_property
     def _made_with(self) -> str:

@@ -307,9 +307,8 @@ PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "n
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Compute missing rows, write the report, and return its path."""
     takes = {"methods": ("LabelFold", *PEERS), "sets": SETS, "threads": None}
-    return experiment(
-        __doc__, "label_fold", Plan(), Plan(quick=True), PARTS, write_report, arguments, threads=None, **takes
-    )
+    quick = Plan(quick=True)
+    return experiment(__doc__, "label_fold", Plan(), quick, PARTS, write_report, arguments, **takes)
 
 
 if __name__ == "__main__":
