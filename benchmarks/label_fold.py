@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from _common import few_labels, in_child, options_of, peak_beyond
-from common import Data, load, pinned, slope
+from common import pinned, slope
+from data_sets import Data, load
 from labelfold import LabelFold
 
 THREADS, LABELLED = 2, 50

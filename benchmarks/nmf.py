@@ -22,15 +22,11 @@ from scipy import sparse
 from sklearn.decomposition import NMF
 
 from _common import best_of, options_of
-from common import load, pinned
+from common import pinned
+from data_sets import load
 from labelfold import KLNMF, SSNMF, NMFAlpha
 from labelfold.factorization._divergence import divergence
-from labelfold.factorization._klnmf import (
-    divergence_factors,
-    divergence_start,
-    margins,
-    random_factors,
-)
+from labelfold.factorization._klnmf import divergence_factors, divergence_start, margins, random_factors
 from labelfold.rows import as_rows
 
 N, D, LENGTH = 15_935, 62_061, 116

@@ -27,7 +27,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from _common import best_of, few_labels, options_of
-from common import has_data, pinned
+from common import pinned
+from data_sets import has_data
 from labelfold.factorization._nsdr import NSDR, KernelMachine, objective
 from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
 from labelfold.rows import as_rows

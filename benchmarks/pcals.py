@@ -19,7 +19,8 @@ from scipy import sparse
 from sklearn.decomposition import PCA, KernelPCA
 
 from _common import best_of, few_labels, options_of
-from common import load, pinned
+from common import pinned
+from data_sets import load
 from labelfold import LDA, PCALS, KernelPCALS
 from labelfold.features import default_gamma
 from labelfold.rows import as_rows

@@ -27,7 +27,8 @@ from sklearn.cross_decomposition import CCA as Peer
 from sklearn.exceptions import ConvergenceWarning
 
 from _common import best_of, documents, options_of
-from common import load, pinned
+from common import pinned
+from data_sets import load
 from labelfold import CCA, HSL
 from labelfold.numerics._least_squares import LeastSquares, pose
 from labelfold.rows import as_rows

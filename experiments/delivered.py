@@ -26,9 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from common import Results, accuracy, beside, experiment, pinned, row_key, seconds
+from common import experiment, pinned, seconds
+from data_sets import accuracy
 from delivered_baselines import BASELINES, TABLES, Table, draw, predict, read
 from delivered_report import SURE, write_report
+from result_rows import Results, beside, row_key
 
 # A table with more columns is written as a sparse NPZ file.
 MOST_CSV_COLUMNS = 1000

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
-from common import dense_classes, load, masked, rng_of
+from data_sets import dense_classes, load, masked, rng_of
 
 # Rows, columns and classes of each file, for generated data if the file is missing.
 DENSE = {

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, Row, by_seed, grouped, parameter, values
+from common import Report
+from result_rows import Results, Row, by_seed, grouped, parameter, values
 
 SURE = (0.85, 0.95)  # predictions with this confidence should be right as often
 _LEVEL = 1.6449  # quantile of a 90% normal interval

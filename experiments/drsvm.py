@@ -23,31 +23,25 @@ from sklearn.svm import LinearSVC
 
 import drsvm_penalty
 import drsvm_ssdr
-from common import (
-    Report,
-    Results,
-    Row,
-    accuracy,
-    by_seed,
-    experiment,
-    grouped,
-    load,
-    masked,
-    mean_and_error,
-    parameter,
-    published,
-    rng_of,
-    row_key,
-    several_classes,
-    sparse_text,
-    spread,
-    values,
-    words,
-)
+from common import Report, experiment
+from data_sets import accuracy, load, masked, rng_of, several_classes, sparse_text
 from labelfold.discriminant._ssdr import SSDR
 from labelfold.factorization._components import svd_start
 from labelfold.factorization._drsvm import DRSVM
 from labelfold.rows import as_rows
+from result_rows import (
+    Results,
+    Row,
+    by_seed,
+    grouped,
+    mean_and_error,
+    parameter,
+    published,
+    row_key,
+    spread,
+    values,
+    words,
+)
 
 COUNTS = (20, 40, 60, 80, 100, 150, 200)
 # The paper states k = 10 only for its timings, uses one draw of labels, and states no number of iterations.

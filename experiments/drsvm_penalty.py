@@ -11,23 +11,10 @@ from itertools import product
 import numpy as np
 from scipy import sparse
 
-from common import (
-    Report,
-    Results,
-    accuracy,
-    dense_classes,
-    grouped,
-    load,
-    masked,
-    mean_and_error,
-    parameter,
-    rng_of,
-    row_key,
-    several_classes,
-    values,
-    words,
-)
+from common import Report
+from data_sets import accuracy, dense_classes, load, masked, rng_of, several_classes
 from labelfold.factorization._drsvm import DRSVM
+from result_rows import Results, grouped, mean_and_error, parameter, row_key, values, words
 
 PART = "Penalty"
 SETS = (

@@ -14,7 +14,8 @@ from scipy import sparse
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from common import Results, accuracy, row_key
+from data_sets import accuracy
+from result_rows import Results, row_key
 
 PART = "SSDR"
 ALPHA, BETA, K = 1.0, 20.0, 10

@@ -26,9 +26,11 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-from common import Data, Report, Results, by_seed, experiment, grouped, load, rng_of, row_key
+from common import Report, experiment
+from data_sets import Data, load, rng_of
 from labelfold.app.commands._cli import main as labelfold
 from labelfold.app.io import load_model
+from result_rows import Results, by_seed, grouped, row_key
 
 _EXPECTED = re.compile(r"xpect ([\d.]+)% ([\w ]+) on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")
 # The sentences that count, by name.

@@ -41,12 +41,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from common import Results, accuracy, experiment, masked, rng_of, row_key
+from common import experiment
+from data_sets import accuracy, masked, rng_of
 from label_fold_report import write_report
 from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, the_set
 from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
 from labelfold.semi_supervised import _solver, _solver as _view_weights
+from result_rows import Results, row_key
 
 PEERS = (
     "1-NN",

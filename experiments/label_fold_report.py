@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, by_seed, grouped, values
+from common import Report
+from result_rows import Results, by_seed, grouped, values
 
 Table = dict[tuple[str, str], dict[str, float]]
 # What is said of each part, and its numbers of labels.

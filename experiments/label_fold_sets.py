@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from common import dense_classes, dense_labels, load, rng_of, sparse_text
+from data_sets import dense_classes, dense_labels, load, rng_of, sparse_text
 
 MOST = 3000
 BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")

@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.datasets import load_digits
 
-from common import Data, Results, experiment, rng_of, row_key
+from common import experiment
+from data_sets import Data, rng_of
 from label_fold_sets import the_set
 from labelfold import LabelFold
 from labelfold.app.compare._active_learning import Question, Questions
 from labelfold.app.label._accuracy import Answer, look_again
 from labelfold.app.label._worker import start
 from labelling_report import write_report
+from result_rows import Results, row_key
 
 SETS = ("optdigits", "usps", "satimage", "Text", "waveform")
 STRATEGIES = ("mixed", "random", "uncertainty alone")

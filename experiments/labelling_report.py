@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, Row, by_seed, grouped, parameter, values
+from common import Report
 from labelfold.app.label._accuracy import Answer, expected, forecast
+from result_rows import Results, Row, by_seed, grouped, parameter, values
 
 _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
 _STRATEGIES = ("mixed", "random", "uncertainty alone")

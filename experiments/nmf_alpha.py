@@ -22,13 +22,14 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.svm import LinearSVC
 
 import labelfold
-from common import Report, Results, experiment, row_key
+from common import Report, experiment
 from labelfold import CNMF, LDA, SSNMF, TSVM
 from labelfold.factorization._klnmf import gram_root
 from labelfold.factorization._nmf_alpha import dual_directions
 from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
+from result_rows import Results, row_key
 
 # Tuned parameters: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, grouped, parameter, spread, values, words
+from common import Report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, TITLES
+from result_rows import Results, grouped, parameter, spread, values, words
 
 REDUCED = ("NMF-alpha", "NMF", "PCA", "SSNMF", "CNMF")
 RAW = ("SVM", "TSVM", "LDA")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import f1_score
 
-from common import has_data, rng_of, rows_of, sparse_text
+from data_sets import has_data, rng_of, rows_of, sparse_text
 
 # Percentage of labelled training rows: few, some, all.
 LABELS = {"mnist": (2, 10, 100), "news": (5, 10, 100), "aviation": (5, 10, 100)}
@@ -131,8 +131,8 @@ def _weighed(X: sparse.csr_array, train: np.ndarray) -> Any:
     return _unit(sparse.csr_array(X.multiply(np.log(len(train) / np.maximum(documents, 1))[None, :])), train)
 
 
-# Counts of words as rows: of unit length; times the logarithm of the inverse share of documents with the word, of unit
-# length again; and another selection of rows and words, of unit length.
+# Counts of words as rows: of unit length; times the logarithm of the inverse share of documents with the word, and of
+# unit length again; and another selection of rows and words, of unit length.
 FORMS: dict[str, Callable[[sparse.csr_array, np.ndarray], Any]] = {
     "unit": _unit,
     "tf-idf": _weighed,

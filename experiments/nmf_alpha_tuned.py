@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import labelfold
-from common import Results, experiment, row_key, words
+from common import experiment
 from nmf_alpha import Machine, classify, place, root_mean_square, run_lda, run_svm, supervised
 from nmf_alpha_sets import FORMS, LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 from nmf_alpha_tuned_report import write_report
+from result_rows import Results, row_key, words
 
 # Supervision as multiples of the weight at which rows and directions sum to the same.
 MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)

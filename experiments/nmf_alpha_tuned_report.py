@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results, Row, grouped, spread, values, words
+from common import Report
 from nmf_alpha_sets import LABELS, TABLE_2, TITLES
+from result_rows import Results, Row, grouped, spread, values, words
 
 TUNED = "NMF-alpha"
 ENDS = ", path to 0.01"
@@ -16,11 +17,7 @@ VARIANTS = tuple(f"{TUNED}, {name}" for name in ("perceptron", "logistic", "join
 SHORT = (TUNED + ENDS, *(name + ENDS for name in VARIANTS), f"{TUNED}, path up", f"{TUNED}, no path")
 RIVALS = ("NMF", "PCA", "SSNMF", "CNMF")
 OTHERS = (*RIVALS, "LDA", "SVM", "TSVM")
-FORMS = {
-    "unit": "rows of unit length",
-    "tf-idf": "tf-idf",
-    "libsvm": "LIBSVM's rows, all words",
-}
+FORMS = {"unit": "rows of unit length", "tf-idf": "tf-idf", "libsvm": "LIBSVM's rows, all words"}
 
 
 class Cell(NamedTuple):

@@ -22,7 +22,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from common import Data, Results, experiment, rng_of, row_key, seconds, words
+from common import experiment, seconds
+from data_sets import Data, rng_of
 from labelfold.factorization._lsdr import LSDR
 from labelfold.factorization._nsdr import NSDR
 from labelfold.factorization._offset_model import factor_cost
@@ -41,6 +42,7 @@ from nsdr_sets import (
     read,
     small_sets,
 )
+from result_rows import Results, row_key, words
 
 FACTORS = ("n_components", "row_penalty", "basis_penalty", "reconstruction_share", "C", "degree")
 FIGURE_3 = dict(zip(FACTORS, (25, 1e-5, 1e-5, 0.7, 1.0, 1), strict=True))

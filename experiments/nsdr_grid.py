@@ -20,10 +20,11 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.svm import SVC
 
-from common import Results, at_most, experiment, row_key
+from common import at_most, experiment
 from labelfold.factorization import NSDR
 from nsdr_grid_report import write_report
 from nsdr_sets import GRIDS, PAPER, SCALINGS, TABLE_1, TABLE_2, TwoClasses, folds, read
+from result_rows import Results, row_key
 
 SETS = ("ionosphere", "sonar", "spect")
 STARTS = ("svd", "random")

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import Report, Results, Row, grouped, parameter, spread, values
+from common import Report
 from nsdr_sets import FILES, TABLE_2
+from result_rows import Results, Row, grouped, parameter, spread, values
 
 
 class Errors(NamedTuple):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, Row, grouped, parameter, spread, values
+from common import Report
 from nsdr_sets import METHODS, PUBLISHED, TABLE_1_NAMES, TABLE_2, small_sets
+from result_rows import Results, Row, grouped, parameter, spread, values
 
 
 def write_report(results: Results, path: Path) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from common import RESULTS, Report, Results, grouped, mean_and_error, parameter, values
+from common import RESULTS, Report
 from nmf_alpha_tuned_report import write_compared
 from papers_parts import read
 from papers_parts.cells import Cell, draws, write_counts, write_grid, write_missed
+from result_rows import Results, grouped, mean_and_error, parameter, values
 from two_stage_parts import classifier_report, scaling_report
 from two_stage_parts.sets import BOUND
 

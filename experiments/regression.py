@@ -19,11 +19,13 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1, make_regression
 from sklearn.metrics import r2_score
 
-from common import Data, Report, Results, by_seed, experiment, grouped, masked, rng_of, row_key
+from common import Report, experiment
+from data_sets import Data, masked, rng_of
 from labelfold import LabelFold
 from labelfold.app.compare._data import read_data
 from labelfold.app.compare._held_out import by_leave_one_out
 from labelfold.app.registry import METHODS
+from result_rows import Results, by_seed, grouped, row_key
 
 PEERS = ("ridge", "svr", "extra-trees")
 SETS = ("diabetes", "friedman", "linear", "heavy tail")

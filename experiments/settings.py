@@ -27,13 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from common import Results, accuracy, at_most, beside, experiment, masked, row_key, words
+from common import at_most, experiment
+from data_sets import accuracy, masked
 from delivered_baselines import Table, draw, read
 from labelfold.app.registry import METHODS, Method, available_methods
 from labelfold.app.registry._columns import chosen_form
 from labelfold.app.registry._partly_labelled import left_out_splits
 from labelfold.app.registry._suitability import Facts, why_not
 from labelfold.labels import read_labels
+from result_rows import Results, beside, row_key, words
 from settings_grids import GRIDS, MOST, prepared
 from settings_report import behind, write_report
 

@@ -21,7 +21,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
 import labelfold
-from common import rng_of
+from data_sets import rng_of
 from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._tuned import UnitSpread
 from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
@@ -181,10 +181,7 @@ GRIDS: dict[str, Grid] = {
         ),
         {"k": _SIZES, "reconstruction": _DECADES[3:], "width": (0.5, 1.0, 2.0)} | _SCALE,
     ),
-    "kernel-laprls": Grid(
-        lambda X, **weights: _laprls(X, kernel="rbf", **weights),
-        _LAPRLS | _SCALE,
-    ),
+    "kernel-laprls": Grid(lambda X, **weights: _laprls(X, kernel="rbf", **weights), _LAPRLS | _SCALE),
     "nmf-svm": _parts(
         lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
     ),

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results, Row, by_seed, grouped
+from common import Report
+from result_rows import Results, Row, by_seed, grouped
 
 BAR = 2.0  # points below the best in hindsight
 _FIXED = "fixed, since choosing it by the labels gains nothing on ten other tables (mean difference"

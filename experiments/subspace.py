@@ -23,21 +23,10 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.model_selection import StratifiedKFold
 
-from common import (
-    Data,
-    Results,
-    dense_classes,
-    experiment,
-    load,
-    masked,
-    published,
-    rng_of,
-    row_key,
-    several_classes,
-    sparse_text,
-    words,
-)
+from common import experiment
+from data_sets import Data, dense_classes, load, masked, rng_of, several_classes, sparse_text
 from labelfold import KernelPCALS, LapRLS
+from result_rows import Results, published, row_key, words
 from subspace_causes import causes
 from subspace_checks import check
 from subspace_choice import choices

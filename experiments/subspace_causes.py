@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from common import Report, Results, grouped, row_key, spread, values, words
+from common import Report
+from result_rows import Results, grouped, row_key, spread, values, words
 from subspace_choice import FIRST_SEED, fits, rules
 from subspace_methods import METHODS, NEIGHBOURS, PENALTIES, WIDTHS, Rows, Task, smooth_linear
 
@@ -96,10 +97,7 @@ def kernel_smoothed(data: Rows, tasks: Sequence[Task]) -> Iterator[tuple[int, st
 
 
 def causes(
-    results: Results,
-    plan: Any,
-    read: Callable[[str], Rows],
-    tasks_of: Callable[[Rows, int], Sequence[Task]],
+    results: Results, plan: Any, read: Callable[[str], Rows], tasks_of: Callable[[Rows, int], Sequence[Task]]
 ) -> None:
     """Write the rows that are missing."""
 

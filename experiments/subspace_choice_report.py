@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import Report, Results, grouped, mean_and_error, values
+from common import Report
+from result_rows import Results, grouped, mean_and_error, values
 from subspace_choice import PART
 
 PAPER = "rule=cv5 loss=accuracy of=paper"

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from common import Results, masked, row_key, words
+from data_sets import masked
 from labelfold import PCALS
+from result_rows import Results, row_key, words
 from subspace_choice import AUTO, FOLDS, REPEATS
 from subspace_methods import WIDTHS, Rows, Task, pursuits
 

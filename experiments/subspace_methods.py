@@ -18,7 +18,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from common import rng_of, words
+from data_sets import rng_of
 from labelfold.features._kernel_map import nystroem_map
 from labelfold.numerics._block_cg import block_cg
 from labelfold.rows import as_rows
@@ -26,6 +26,7 @@ from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
 from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
 from labelfold.subspace._direction_search import pursue
 from labelfold.subspace._source import MatrixSpace, Space
+from result_rows import words
 
 # The paper's grids.
 SIZES = (2, 4, 8, 16, 32)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, Row, by_seed, grouped, mean_and_error, parameter, spread, values
+from common import Report
+from result_rows import Results, Row, by_seed, grouped, mean_and_error, parameter, spread, values
 from subspace_causes import report_causes
 from subspace_choice_report import report_choices
 from subspace_library import SUFFIX

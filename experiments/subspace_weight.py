@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, grouped, mean_and_error, row_key, values, words
+from common import Report
+from result_rows import Results, grouped, mean_and_error, row_key, values, words
 from subspace_choice import FIRST_SEED, LOSSES, SETS, Fits, fits, read
 
 PART = "Weight"
 WEIGHTS = ("1", "auto", "auto*10", "auto*100")
 # Weights to choose from; of equals the first is taken.
-CHOICES = (
-    ("auto", "1"),
-    ("auto", "auto*10"),
-    ("auto", "auto*100"),
-    ("auto", "auto*10", "auto*100"),
-)
+CHOICES = (("auto", "1"), ("auto", "auto*10"), ("auto", "auto*100"), ("auto", "auto*10", "auto*100"))
 
 
 def losses(found: Fits) -> np.ndarray:

@@ -13,14 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import (  # noqa: F401 - the tests take Results from here
-    Results,
-    experiment,
-    pinned,
-    rng_of,
-    sparse_text,
-)
+from common import experiment, pinned
+from data_sets import rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
+from result_rows import Results  # noqa: F401 - the tests take it from here
 from two_stage_parts.classifiers import classifiers
 from two_stage_parts.report import write_report
 from two_stage_parts.runs import figures_1_2, scaling, table_2

@@ -70,7 +70,7 @@ def test_distance_sees_a_difference(experiment):
 @pytest.mark.parametrize("technique", ["LDA", "CCA", "OPLS", "HSL-Clique", "HSL-Star", "HSL-Zhou"])
 def test_the_paper_s_solutions_agree(experiment, technique):
     """The Lanczos one and the one by LSQR that are timed, and that from singular values that Table 2 is held to."""
-    two_stage, sparse_text = experiment("two_stage_parts.solutions"), experiment("common").sparse_text
+    two_stage, sparse_text = experiment("two_stage_parts.solutions"), experiment("data_sets").sparse_text
     X, Y = sparse_text(np.random.default_rng(0), 90, 60, 4, 12, labels=True)
     y = Y.argmax(axis=1) if technique == "LDA" else Y
     H = two_stage.targets(technique, y)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from common import RESULTS, Results, Row, grouped, published
+from common import RESULTS
 from nmf_alpha_sets import LABELS, TABLE_2
 from nmf_alpha_tuned_report import Table, read_table
 from nsdr_grid_report import by_fold, errors_of
 from papers_parts.cells import Cell
+from result_rows import Results, Row, grouped, published
 
 FEWEST = 5  # draws; a spread of fewer says little
 # Sets that stand in for the paper's, of which only the order of the methods can be compared.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results, by_seed, grouped, parameter, spread
+from common import Report
+from result_rows import Results, by_seed, grouped, parameter, spread
 from two_stage_parts.classifiers import ALL, PART, SOLVERS
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from common import Data, Results, row_key, words
+from data_sets import Data
+from result_rows import Results, row_key, words
 from two_stage_parts.sets import CLASS_SETS, LABEL_SETS, MULTILABEL, TECHNIQUES, Plan, read
 
 PART = "Classifier"

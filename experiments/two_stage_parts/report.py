@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, grouped, parameter, values
+from common import Report
+from result_rows import Results, grouped, parameter, values
 from two_stage_parts.classifier_report import report_classifiers
 from two_stage_parts.scaling_report import report_scaling
 from two_stage_parts.sets import BOUND, SYNTHETIC, TABLE_ORDER, TECHNIQUES

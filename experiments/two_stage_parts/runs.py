@@ -10,18 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from common import Results, published, rng_of, row_key, seconds, words
+from common import seconds
+from data_sets import rng_of
+from result_rows import Results, published, row_key, words
 from two_stage_parts.classifiers import embed, halves, measured
-from two_stage_parts.sets import (
-    CLASS_SETS,
-    MULTILABEL,
-    QUICK,
-    SYNTHETIC,
-    TABLE_ORDER,
-    TECHNIQUES,
-    Plan,
-    read,
-)
+from two_stage_parts.sets import CLASS_SETS, MULTILABEL, QUICK, SYNTHETIC, TABLE_ORDER, TECHNIQUES, Plan, read
 from two_stage_parts.solutions import Spectrum, distance, lanczos, lsqr, targets
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import Report, Results, grouped, parameter, slope, values
+from common import Report, slope
+from result_rows import Results, grouped, parameter, values
 from two_stage_parts.sets import Plan
 
 SOLVERS = {"direct": "oC0-", "lsqr": "sC1-", "iterations": "^C2-", "two-stage": "xC3-"}

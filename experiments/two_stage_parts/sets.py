@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from common import Data, dense_classes, dense_labels, load, rng_of, sparse_text
+from data_sets import Data, dense_classes, dense_labels, load, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
 
 BOUND = 1e-8  # of ||WW' - W0W0'||_2 relative to ||W0W0'||_2
