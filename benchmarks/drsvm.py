@@ -8,18 +8,17 @@ Every figure is a ratio of two runs timed side by side (best of several), or sec
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
 
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
 
-from _common import options_of
+from _common import best_of, few_labels, options_of
+from common import pinned
 from labelfold.base._descent import descend
 from labelfold.factorization._components import random_start
 from labelfold.factorization._drsvm import DRSVM, DRSVMProblem, iterates
@@ -50,10 +49,7 @@ def text_like(n: int, d: int, per_row: float, seed: int = 0) -> sparse.csr_array
 
 
 def labels_of(n: int) -> np.ndarray:
-    rng = np.random.default_rng(1)
-    y = np.full(n, -1)
-    y[rng.permutation(n)[:LABELLED]] = np.arange(LABELLED) % 2
-    return y
+    return few_labels(np.arange(n) % 2, LABELLED)
 
 
 def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], None]:
@@ -78,74 +74,30 @@ def iterations(X: sparse.csr_array, k: int, threads: int) -> Callable[[int], Non
     start = random_start(rows, k, np.sqrt(square), 0, nonnegative=False)
 
     def run(count: int) -> None:
-        os.environ["LABELFOLD_NUM_THREADS"] = str(threads)
-        with threadpool_limits(threads, user_api="blas"), single_blas():
+        with pinned(threads), single_blas():
             descend(iterates(problem, start, 0.0), max_iter=count, tol=0)
 
     return run
 
 
-class Spent(NamedTuple):
-    """Least seconds: wall clock, and all processors together."""
-
-    wall: float
-    processors: float
-
-    def less(self, other: Spent, count: int) -> Spent:
-        """Return the time of each of the ``count`` iterations by which this run is longer than the other."""
-        return Spent((self.wall - other.wall) / count, (self.processors - other.processors) / count)
-
-
-def best(repeats: int, **jobs: Callable[[], Any]) -> dict[str, Spent]:
-    """Return the least time of each job; the jobs take turns."""
-    least = dict.fromkeys(jobs, Spent(np.inf, np.inf))
-    for _ in range(repeats):
-        for name, job in jobs.items():
-            wall, processors = time.perf_counter(), time.process_time()
-            job()
-            spent = time.perf_counter() - wall, time.process_time() - processors
-            least[name] = Spent(*map(min, least[name], spent))
-    return least
-
-
 def against_the_two_products(X: sparse.csr_array, repeats: int) -> None:
     print("\nAn iteration over the two sparse products it cannot avoid, X @ B and X.T @ H by SciPy,")
-    print(f"{X.shape[0]:,} x {X.shape[1]:,} with {X.nnz:,} non-zeros.")
-    print(
-        "By the clock; and by processor time, which neighbours disturb less: with two threads half of it is what two"
-    )
-    print("idle cores would take. Target by the clock with two threads: 1.2 at k = 10, 0.6 at k = 64.")
-    print(
-        f"{'k':>4} {'SciPy, s':>9} {'one thread':>11} {'(processor)':>12} {'two threads':>12} {'(processor / 2)':>16}"
-    )
+    print(f"{X.shape[0]:,} x {X.shape[1]:,} with {X.nnz:,} non-zeros, by the clock.")
+    print("Target with two threads: 1.2 at k = 10, 0.6 at k = 64.")
+    print(f"{'k':>4} {'SciPy, s':>9} {'one thread':>11} {'two threads':>12}")
     rng = np.random.default_rng(2)
     for k in (10, 64):
         B, H = rng.standard_normal((X.shape[1], k)), rng.standard_normal((X.shape[0], k))
-        one, two = iterations(X, k, 1), iterations(X, k, 2)
-        one(1), two(1)  # compiles
-        found = best(
-            repeats,
-            products=lambda B=B, H=H: (X @ B, X.T @ H),
-            one_few=lambda one=one: one(1),
-            one_many=lambda one=one: one(3),
-            two_few=lambda two=two: two(1),
-            two_many=lambda two=two: two(3),
-        )
-        scipy = found["products"]
-        ours = [found[f"{name}_many"].less(found[f"{name}_few"], 2) for name in ("one", "two")]
-        ratios = [
-            ours[0].wall / scipy.wall,
-            ours[0].processors / scipy.processors,
-            ours[1].wall / scipy.wall,
-            ours[1].processors / scipy.processors / 2,
-        ]
-        print("{:>4} {:>9.3f} {:>11.2f} {:>12.2f} {:>12.2f} {:>16.2f}".format(k, scipy.wall, *ratios))
+        runs = [partial(iterations(X, k, threads), count) for threads in (1, 2) for count in (1, 3)]
+        runs[0](), runs[2]()  # compiles
+        scipy, *ours = best_of(repeats, [lambda B=B, H=H: (X @ B, X.T @ H), *runs], 2)
+        ratios = ((many - few) / 2 / scipy for few, many in zip(ours[::2], ours[1::2], strict=True))
+        print("{:>4} {:>9.3f} {:>11.2f} {:>12.2f}".format(k, scipy, *ratios))
 
 
 def whole_fits(X: sparse.csr_array, repeats: int) -> None:
     y = labels_of(X.shape[0])
     known = y >= 0
-    os.environ.pop("LABELFOLD_NUM_THREADS", None)
 
     def ours(k: int) -> None:
         DRSVM(k, max_iter=20, tol=1e-4).fit(X, y)
@@ -155,15 +107,11 @@ def whole_fits(X: sparse.csr_array, repeats: int) -> None:
         LinearSVC(random_state=0).fit(Z[known], y[known])
 
     print(
-        "\nA whole fit (SVD start, at most 20 iterations) over TruncatedSVD and LinearSVC, with all threads"
+        "\nA whole fit (SVD start, at most 20 iterations) over TruncatedSVD and LinearSVC, all threads, by the clock"
     )
     for k in (10, 64):
-        found = best(repeats, ours=lambda k=k: ours(k), theirs=lambda k=k: theirs(k))
-        ours_s, theirs_s = found["ours"], found["theirs"]
-        by = ours_s.wall / theirs_s.wall, ours_s.processors / theirs_s.processors
-        print(
-            f"k = {k:>2}: {ours_s.wall:.2f} s over {theirs_s.wall:.2f} s = {by[0]:.2f}; processor time {by[1]:.2f}"
-        )
+        a, b = best_of(repeats, [partial(ours, k), partial(theirs, k)], 2)
+        print(f"k = {k:>2}: {a:.2f} s over {b:.2f} s = {a / b:.2f}")
 
 
 def main() -> None:

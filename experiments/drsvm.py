@@ -10,9 +10,10 @@ from the CSV file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,64 +182,59 @@ def ssdr(data: TwoClasses, few: np.ndarray, k: int) -> np.ndarray:
 _last: dict[Any, np.ndarray] = {}
 
 
-def run(
-    results: Results,
-    part: str,
-    data: TwoClasses,
-    method: str,
-    count: int,
-    seed: int,
-    value: Any,
-    **options: Any,
-) -> None:
-    """Write the row of one fit, unless it exists."""
-    key = row_key(part, data, method, seed, labels=count, **options)
-    if not results.has(**key):
-        few = draw(data, count, seed)
-        found = predict(method, data, few, **options)
-        results.add(**key, published=value, ours=accuracy(data.y, found, few < 0))
-
-
 def table_2_value(name: str, method: str, count: int) -> float:
     """Return the accuracy (%) in the paper."""
     return published("drsvm", "Table II")[name, method, words(labels=count)].value
 
 
-def table_2(results: Results, plan: Plan) -> None:
+Case = tuple[str, int, int, Any, dict[str, Any]]
+"""A fit: the method, the number of labels, the seed, what is published, and options."""
+
+
+def table_2(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Accuracy on unlabelled rows, by set, labels and method."""
-    for name in plan.sets:
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for count in plan.counts:
-                for method in METHODS:
-                    if method.startswith("SSDR") and data.X.shape[1] > 1000 and seed >= plan.ssdr_draws:
-                        continue
-                    run(results, "Table II", data, method, count, seed, table_2_value(name, method, count))
+    for seed, count, method in product(range(plan.draws), plan.counts, METHODS):
+        if seed < plan.ssdr_draws or data.X.shape[1] <= 1000 or not method.startswith("SSDR"):
+            yield method, count, seed, table_2_value(data.name, method, count), {}
 
 
-def own_weights(results: Results, plan: Plan) -> None:
+def own_weights(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Table II with the library's weights, and with the paper's weights for all iterations (no tolerance)."""
-    for name in plan.sets:
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for count in plan.counts:
-                for method in METHODS[:2]:
-                    value = table_2_value(name, method, count)
-                    for options in (OWN, {"tol": 0.0}):
-                        run(results, "Own weights", data, method, count, seed, value, **options)
+    for seed, count, method in product(range(plan.draws), plan.counts, METHODS[:2]):
+        for options in (OWN, {"tol": 0.0}):
+            yield method, count, seed, table_2_value(data.name, method, count), options
 
 
-def table_4(results: Results, plan: Plan) -> None:
+def table_4(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Accuracy by the weights of the reconstruction and of the norm of the factors, with 100 labels."""
-    for name in ("news20", "rcv1"):
-        if name not in plan.sets:
-            continue
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for b, e in plan.weights:
-                weights = {"reconstruction": b, "factor_penalty": e}
-                value = published("drsvm", "Table IV")[name, "L2-DRSVM", words(**weights)].value
-                run(results, "Table IV", data, "L2-DRSVM", 100, seed, value, **weights)
+    for seed, (b, e) in product(range(plan.draws), plan.weights):
+        weights = {"reconstruction": b, "factor_penalty": e}
+        value = published("drsvm", "Table IV")[data.name, "L2-DRSVM", words(**weights)].value
+        yield "L2-DRSVM", 100, seed, value, weights
+
+
+def iterations(data: TwoClasses, plan: Plan) -> Iterator[Case]:
+    """Accuracy by the number of iterations, which the paper does not state."""
+    cases = product(range(plan.ssdr_draws), (60, 200), METHODS[:2], ITERATIONS, ({}, OWN))
+    for seed, count, method, max_iter, weights in cases:
+        yield method, count, seed, "", {"max_iter": max_iter, "tol": 0.0} | weights
+
+
+def fits(
+    part: str, cases: Callable[[TwoClasses, Plan], Iterator[Case]], names: Sequence[str]
+) -> Callable[[Results, Plan], None]:
+    """Return what writes the rows of a part on some sets."""
+
+    def write(results: Results, plan: Plan) -> None:
+        for data in (read(name, plan.most_rows) for name in names if name in plan.sets):
+            for method, count, seed, value, options in cases(data, plan):
+                key = row_key(part, data, method, seed, labels=count, **options)
+                if not results.has(**key):
+                    few = draw(data, count, seed)
+                    right = accuracy(data.y, predict(method, data, few, **options), few < 0)
+                    results.add(**key, published=value, ours=right)
+
+    return write
 
 
 def ssdr_readings(results: Results, plan: Plan) -> None:
@@ -251,21 +247,6 @@ def ssdr_readings(results: Results, plan: Plan) -> None:
 def penalties(results: Results, plan: Plan) -> None:
     """Compare defaults of the SVM's penalty on other sets."""
     drsvm_penalty.penalties(results, drsvm_penalty.Plan() if plan.most_rows is None else drsvm_penalty.QUICK)
-
-
-def iterations(results: Results, plan: Plan) -> None:
-    """Accuracy by the number of iterations, which the paper does not state."""
-    for name in ("adult", "rcv1"):
-        if name not in plan.sets:
-            continue
-        data = read(name, plan.most_rows)
-        for seed in range(plan.ssdr_draws):
-            for count in (60, 200):
-                for method in METHODS[:2]:
-                    for max_iter in ITERATIONS:
-                        for weights in ({}, OWN):
-                            options = {"max_iter": max_iter, "tol": 0.0} | weights
-                            run(results, "Iterations", data, method, count, seed, "", **options)
 
 
 def figure_3(results: Results, plan: Plan) -> None:
@@ -428,12 +409,12 @@ def _scatter(plt: Any, points: list[dict[str, str]]) -> Any:
 
 
 PARTS = {
-    "table": table_2,
+    "table": fits("Table II", table_2, tuple(_READERS)),
     "penalty": penalties,
-    "own": own_weights,
-    "sensitivity": table_4,
+    "own": fits("Own weights", own_weights, tuple(_READERS)),
+    "sensitivity": fits("Table IV", table_4, ("news20", "rcv1")),
     "figure": figure_3,
-    "iterations": iterations,
+    "iterations": fits("Iterations", iterations, ("adult", "rcv1")),
     "ssdr": ssdr_readings,
 }
 
