@@ -147,13 +147,18 @@ class Results:
     def pack(self) -> None:
         """Write the file again, with the rows of all seeds in one line where they are alike."""
         alike = [name for name in FIELDS if name not in PACKED]
-        with open(self.path, "w", newline="") as file:
+        aside = self.path.with_suffix(".part")
+        with open(aside, "w", newline="") as file:
             writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
             writer.writeheader()
             for rows in grouped(self.rows, *alike).values():
                 columns = {name: [row[name] for row in rows] for name in PACKED}
+                if any(BETWEEN in text for texts in columns.values() for text in texts):
+                    writer.writerows(rows)
+                    continue
                 lists = {n: v if n == "seed" or len(set(v)) > 1 else v[:1] for n, v in columns.items()}
                 writer.writerow(rows[0] | {name: BETWEEN.join(found) for name, found in lists.items()})
+        aside.replace(self.path)
 
     def has(self, **key: Any) -> bool:
         """Tell whether the row of this key exists."""
@@ -197,6 +202,9 @@ class Results:
 
 def _unpacked(line: Row) -> Iterator[Row]:
     """Yield the row of each seed of a line."""
+    if BETWEEN not in line["seed"]:
+        yield line
+        return
     columns = {name: line[name].split(BETWEEN) for name in PACKED}
     for i in range(len(columns["seed"])):
         yield line | {name: found[i if len(found) > 1 else 0] for name, found in columns.items()}

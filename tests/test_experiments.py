@@ -63,11 +63,13 @@ def test_a_packed_file_has_the_same_rows_and_takes_more(experiment, tmp_path):
             key = {"part": "A", "dataset": "wine", "source": "real", "method": "lda", "seed": seed}
             results.add(**key, parameters=rows.words(ridge=ridge), ours=ours, relative="same")
     results.add(**key | {"seed": 7}, parameters="other=1", ours=3.0, seconds=0.25)
+    for seed in (8, 9):
+        results.add(**key | {"seed": seed}, parameters="failed", ours=f"no file; {seed}")
     before = sorted(map(str, results.rows))
     results.pack()
     lines = results.path.read_text().splitlines()
     assert lines[1] == "A,wine,real,lda,ridge=0.1,0;1;2,,1.5;2.5;nan,same,,1"
-    assert len(lines) == 1 + 3  # the fields; two settings of three seeds, and one of one
+    assert len(lines) == 1 + 3 + 2  # the fields; two settings of three seeds, one of one; what has semicolons
     again = rows.Results(results.path)
     assert sorted(map(str, again.rows)) == before
     assert again.has(**key, parameters="ridge=1")
