@@ -318,8 +318,7 @@ def images(results: Results, plan: Plan) -> None:
             X, y
         )
         shown[weight] = model.components_
-        if not results.has(**key):
-            results.add(**key, ours=likeness(model.components_, X))
+        results.add(**key, ours=likeness(model.components_, X))
     Report(results.path.with_suffix(".md")).figure(
         "nmf_alpha_figure_2", "", lambda plt: draw_basis(plt, shown)
     )

@@ -162,8 +162,9 @@ def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
     known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
     held = job.method in ("NMF-alpha", "NMF-alpha" + ENDS) and job.percent in known
-    rows[-1]["published"] = known[job.percent][0] if held else ""
-    return [row_key("", task, job.method, job.seed) | row for row in rows]
+    paper = {"published": known[job.percent][0]} if held else {}
+    key = row_key("", task, job.method, job.seed)
+    return [key | row | (paper if row["part"] == "Tuned" else {}) for row in rows]
 
 
 def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, Any]]:
@@ -246,8 +247,7 @@ def tuned(results: Results, plan: Plan) -> None:
         for row in sorted(
             rows, key=lambda row: (row["part"] == "Tuned", "length=unit" not in row["parameters"])
         ):
-            if not results.has(**row):
-                results.add(**row)
+            results.add(**row)
 
 
 PARTS = {"tuned": tuned}

@@ -165,8 +165,10 @@ class Results:
         return self._key(key) in self._known
 
     def add(self, **row: Any) -> None:
-        """Write a row; fields that are not given are empty."""
+        """Write a row, unless it exists; fields that are not given are empty."""
         row = {name: _text(row.get(name, "")) for name in FIELDS} | {"versions": self._made_with}
+        if self._key(row) in self._known:
+            return
         with open(self.path, "a", newline="") as file:
             csv.DictWriter(file, FIELDS, lineterminator="\n").writerow(row)
         self.rows.append(row)

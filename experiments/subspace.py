@@ -296,7 +296,7 @@ def robustness(results: Results, plan: Plan) -> None:
                 made = pursuits(data, tasks, data.centred, weight, sizes, is_principal=data.is_wide)
                 found = accuracies(data, made, tasks)
                 for (seed, p), row in rows.items():
-                    if not results.has(**row):
+                    if seed in seeds:
                         results.add(**row, ours=float(found[words(p=p)][seeds.index(seed)]))
 
 

@@ -64,7 +64,7 @@ def test_a_packed_file_has_the_same_rows_and_takes_more(experiment, tmp_path):
             results.add(**key, parameters=rows.words(ridge=ridge), ours=ours, relative="same")
     results.add(**key | {"seed": 7}, parameters="other=1", ours=3.0, seconds=0.25)
     for seed in (8, 9):
-        results.add(**key | {"seed": seed}, parameters="failed", ours=f"no file; {seed}")
+        results.add(**key | {"seed": seed}, parameters="what=failed", ours=f"no file; {seed}")
     before = sorted(map(str, results.rows))
     results.pack()
     lines = results.path.read_text().splitlines()
