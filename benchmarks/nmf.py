@@ -25,12 +25,21 @@ from _common import best_of, options_of
 from common import pinned
 from data_sets import load
 from labelfold import KLNMF, SSNMF, NMFAlpha
+from labelfold.base import descend
 from labelfold.factorization._divergence import divergence
-from labelfold.factorization._klnmf import divergence_factors, divergence_start, margins, random_factors
-from labelfold.rows import as_rows
+from labelfold.factorization._klnmf import divergence_start, iterates, margins, random_factors
+from labelfold.rows import Rows, as_rows
 
 N, D, LENGTH = 15_935, 62_061, 116
 K = 64
+
+
+def divergence_factors(
+    rows: Rows, start: tuple[Any, np.ndarray], *, max_iter: int, max_beta: float = 1.0, **options: Any
+) -> Any:
+    """Iterate from ``start``; with ``max_beta=0`` without extrapolation."""
+    steps = iterates(rows, start, max_iter=max_iter, max_beta=max_beta)
+    return descend(steps, max_iter=max_iter, tol=0, **options)
 
 
 def counted_documents(
@@ -65,7 +74,7 @@ def time_to(X: Any, loss: float, k: int = K, most: int = 300) -> tuple[float, in
     H, V = divergence_start(rows, k, "random", margins(rows), 0)
     seconds = []
     found = divergence_factors(
-        rows, (H, V), max_iter=most, tol=0, callback=lambda *_: seconds.append(time.perf_counter() - begun)
+        rows, (H, V), max_iter=most, callback=lambda *_: seconds.append(time.perf_counter() - begun)
     )
     there = np.flatnonzero(np.array(found.objective) <= loss)
     if not len(there):
@@ -78,11 +87,11 @@ def iteration(X: Any, repeat: int) -> None:
     rows = as_rows(X)
     H, V = random_factors(rows, K, margins(rows), np.random.default_rng(0))
 
-    def ours(n_iter: int, accelerate: bool = True) -> Any:
-        return divergence_factors(rows, (H, V), max_iter=n_iter, tol=0, accelerate=accelerate)
+    def ours(n_iter: int, max_beta: float = 1.0) -> Any:
+        return divergence_factors(rows, (H, V), max_iter=n_iter, max_beta=max_beta)
 
     ours(2)  # compiles
-    last = ours(4, accelerate=False).objective
+    last = ours(4, max_beta=0).objective
     reached = divergence(X, *theirs(X, H, V, 3))
     print(
         f"\nAn iteration, k = {K}: seconds, and how many times faster than scikit-learn's NMF. Both make the same"
@@ -99,8 +108,8 @@ def iteration(X: Any, repeat: int) -> None:
                 [
                     lambda: theirs(X, H, V, 1),
                     lambda: theirs(X, H, V, 3),
-                    lambda: ours(2, accelerate=False),
-                    lambda: ours(12, accelerate=False),
+                    lambda: ours(2, max_beta=0),
+                    lambda: ours(12, max_beta=0),
                     lambda: ours(2),
                     lambda: ours(12),
                 ],

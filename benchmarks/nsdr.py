@@ -29,8 +29,8 @@ from sklearn.svm import SVC
 from _common import best_of, few_labels, options_of
 from common import pinned
 from data_sets import has_data
-from labelfold.factorization._nsdr import NSDR, KernelMachine, objective
-from labelfold.factorization._offset_model import fold, hold, start_bases, start_directions
+from labelfold.factorization._nsdr import NSDR, KernelClassifiers, objective
+from labelfold.factorization._offset_model import offset_rows, row_fit, start_bases, start_directions
 from labelfold.rows import as_rows
 from nsdr_sets import PAPER, TABLE_1, TABLE_1_NAMES, read
 
@@ -45,7 +45,7 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
         options[name] for name in ("n_components", "reconstruction_share", "row_penalty", "basis_penalty")
     )
     index = np.flatnonzero(few >= 0)
-    machine = KernelMachine(
+    machine = KernelClassifiers(
         (2.0 * few[index] - 1)[:, None],
         C=options["C"],
         kernel="poly",
@@ -60,12 +60,12 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
         Z, V = 0.1 * rng.standard_normal((n, k + 1)), 0.1 * rng.standard_normal((k, d))
     else:
         mean = X.mean(axis=0)
-        data = hold(as_rows(X), index, mean, k, 2**30)
+        data = offset_rows(as_rows(X), index, mean, k, 2**30)
         directions = start_directions(data, d, k, np.random.RandomState(0))
         bases = start_bases(directions, b=b, lu=lu, lv=lv)
         signs = (2.0 * few[index] - 1)[:, None]
         names = ("C", "degree", "reconstruction_share", "row_penalty", "basis_penalty")
-        placed = [(X - mean) @ fold(V, lu / b, 1.0).G for V in bases]
+        placed = [(X - mean) @ row_fit(V, lu / b, 1.0).G for V in bases]
         values = [
             objective(
                 X, Z[:, :-1], Z[:, -1], V, mean, signs, index, **{name: options[name] for name in names}
@@ -78,7 +78,7 @@ def plain(X: np.ndarray, few: np.ndarray, options: dict, start: str, max_iter: i
         Z, V, c = np.split(x, [n * (k + 1), n * (k + 1) + k * d])
         Z, V1 = Z.reshape(n, k + 1), np.vstack([V.reshape(k, d), np.ones(d)])
         R = X - Z @ V1 - c
-        cost, pull = machine.train(Z[index]), machine.pull()
+        cost, pull = machine.train(Z[index]), machine.gradient()
         dZ, dV = 2 * lu * Z - 2 * b * R @ V1.T, 2 * lv * V1[:-1] - 2 * b * Z[:, :-1].T @ R
         dZ[index] += pull
         f = b * np.vdot(R, R) + lu * np.vdot(Z, Z) + lv * np.vdot(V, V) + cost

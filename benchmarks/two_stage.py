@@ -30,7 +30,7 @@ from _common import best_of, documents, options_of
 from common import pinned
 from data_sets import load
 from labelfold import CCA, HSL
-from labelfold.numerics._least_squares import LeastSquares, pose
+from labelfold.numerics import RidgeSolution, ridge_problem
 from labelfold.rows import as_rows
 
 LEAST_RESIDUAL = 1e-11
@@ -106,8 +106,8 @@ def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: f
     some = columns[:: max(1, sample // 4)]
     for way in ("auto", "dual", "krylov") if ridge >= 1 else ("auto", "dual"):
 
-        def ours(way: str = way) -> LeastSquares:
-            return pose(as_rows(X), T, way=way).solve(ridge)
+        def ours(way: str = way) -> RidgeSolution:
+            return ridge_problem(as_rows(X), T, way=way).solve(ridge)
 
         found = ours()
         reached = max(residual(found.W, every), LEAST_RESIDUAL)

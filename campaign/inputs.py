@@ -18,7 +18,8 @@ from tools import TOOLS, ToolCase, tool_cases
 import labelfold
 from labelfold import features
 
-FORMS = ("AsTheyAre", "UnitVariance", "Ranks", "UnitRows", "RootCounts", "TfIdf", "Principal")
+_FEATURE_MAPS = {made.__name__: made for made in (*features.FORMS.values(), features.Principal)}
+FORMS = tuple(_FEATURE_MAPS)
 # Every public estimator that learns from numeric rows, every feature map, and the other tools.
 METHODS = tuple(name for name in labelfold._ESTIMATORS if name != "Recipe")
 ESTIMATORS = (*METHODS, *FORMS, *TOOLS)
@@ -104,7 +105,7 @@ class Case:
 
 def home(name: str) -> Any:
     """Return the class with a name."""
-    return getattr(labelfold if name in METHODS else features, name)
+    return getattr(labelfold, name) if name in METHODS else _FEATURE_MAPS[name]
 
 
 @st.composite

@@ -299,7 +299,7 @@ def _made(name: str, rng: random.Random, port: int, token: str) -> bytes | int:
 
 def opened_only() -> None:
     """Let a page end when it is ready, to test how it reads its files."""
-    from labelfold.app.label._run import Running
+    from labelfold.app.label._server import Running
 
     def serve(page: Any) -> None:
         page.close()

@@ -43,12 +43,11 @@ _VALIDATION = tuple(
 _HOUSE = str(Path(labelfold.__file__).parent)
 _WARNINGS = (UserWarning, ConvergenceWarning, DataConversionWarning)
 _SMALL_BLOCKS = {
-    "labelfold.rows.adapters._local.DENSE_BYTES": 1,
-    "labelfold.rows.adapters._local.DENSE_ROWS": 7,
+    "labelfold.rows._blocks.DENSE_BYTES": 1,
+    "labelfold.rows._blocks.DENSE_ROWS": 7,
     "labelfold.rows.adapters._local.SPARSE_BYTES": 64,
     "labelfold.rows.adapters._local.SPARSE_ROWS": 7,
-    "labelfold.rows.adapters._stream.FILE_BYTES": 1,
-    "labelfold.rows.adapters._stream.FILE_ROWS": 7,
+    "labelfold.rows.adapters._stream.BESIDE": 1,
 }
 
 Shown = dict[str, np.ndarray]

@@ -167,19 +167,19 @@ def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] 
 @cache
 def warm() -> None:
     """Import everything that the commands need, and shorten the demo."""
-    import labelfold.app.commands._examples as examples
+    import labelfold.app.commands._compare as commands
     from labelfold.app.commands._cli import main
 
     # the default is one lock for all forked children, which a killed child would never release
     tqdm.set_lock(threading.RLock())
-    load = examples._load
+    load = commands.Shipped.data.func
 
-    def some(name: str) -> tuple:
-        X, names, y = load(name)
+    def some(shipped: commands.Shipped) -> tuple:
+        X, names, y = load(shipped)
         return X[:150, ::3][:, :12], names[::3][:12], y[:150]
 
-    examples._load = some
-    examples._DEMO |= {"methods": ["pcals"], "repeats": 1}
+    commands.Shipped.data = property(some)
+    commands._DEMO |= {"methods": ["pcals"], "repeats": 1}
     here = Path.cwd()
     with (
         tempfile.TemporaryDirectory(dir=new_folder("warm-")) as folder,

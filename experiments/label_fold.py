@@ -47,7 +47,7 @@ from label_fold_report import write_report
 from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, the_set
 from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
-from labelfold.semi_supervised import _solver, _solver as _view_weights
+from labelfold.semi_supervised import _weights
 from result_rows import Results, row_key
 
 PEERS = (
@@ -74,8 +74,8 @@ FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Constants of the weights: equal weights except for the prior; all weight for the best view; no use of unlabelled
 # rows; no reserved share for linear and Laplace views.
 WEIGHTS: dict[str, dict[str, Any]] = {
-    "equal weights": {"_POWER": 1e-9, "RESERVED": {}},
-    "best view alone": {"_POWER": 100.0, "RESERVED": {}},
+    "equal weights": {"_ROWS_A_POWER": 1e9, "RESERVED": {}},
+    "best view alone": {"_ROWS_A_POWER": 0.01, "RESERVED": {}},
     "leave-one-out alone": {"_MORE_ROWS": 0},
     "nothing reserved": {"RESERVED": {}},
 }
@@ -235,8 +235,7 @@ def weighted(**constants: Any) -> Iterator[None]:
     """Change constants of the weights of the views."""
     with ExitStack() as stack:
         for name, value in constants.items():
-            module = _solver if name == "RESERVED" else _view_weights
-            stack.enter_context(mock.patch.object(module, name, value))
+            stack.enter_context(mock.patch.object(_weights, name, value))
         yield
 
 

@@ -24,8 +24,8 @@ from common import experiment
 from data_sets import Data, rng_of
 from label_fold_sets import the_set
 from labelfold import LabelFold
-from labelfold.app.compare._active_learning import Question, Questions
-from labelfold.app.label._accuracy import Answer, look_again
+from labelfold.app.label._accuracy import Answer, doubtful_labels
+from labelfold.app.label._questions import Question, Questions
 from labelfold.app.label._worker import start
 from labelling_report import write_report
 from result_rows import Results, row_key
@@ -146,7 +146,7 @@ def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
     labels = labels.copy()
     for row in wrong:
         labels[row] = str(rng.choice(classes[classes != labels[row]]))
-    listed = {doubt.row for doubt in look_again(rows.fold.refit(labels, full=True), labels)}
+    listed = {doubt.row for doubt in doubtful_labels(rows.fold.refit(labels, full=True), labels)}
     return len(wrong), len(listed), len(listed & set(wrong.tolist()))
 
 

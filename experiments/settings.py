@@ -30,10 +30,10 @@ import numpy as np
 from common import at_most, experiment
 from data_sets import accuracy, masked
 from delivered_baselines import Table, draw, read
-from labelfold.app.registry import METHODS, Method, available_methods
-from labelfold.app.registry._columns import chosen_form
-from labelfold.app.registry._partly_labelled import left_out_splits
-from labelfold.app.registry._suitability import Facts, why_not
+from labelfold.app.registry import METHODS, Method, ranked_methods
+from labelfold.app.registry._adapters import left_out_splits
+from labelfold.app.registry._column_forms import chosen_form
+from labelfold.app.registry._method import Facts
 from labelfold.labels import read_labels
 from result_rows import Results, beside, row_key, words
 from settings_grids import GRIDS, MOST, prepared
@@ -80,13 +80,13 @@ def warm(method: Method, table: Table, plan: Plan) -> None:
 
 def cells(registry: Results | None, settings: Results | None, plan: Plan) -> None:
     """Write the accuracy of every method with the registry's or every other setting, for every table and draw."""
-    there = {method.name for method in available_methods()}
+    there = {method.name for method in ranked_methods() if method.available}
     warmed: set[str] = set()
     for seed in range(plan.draws):
         for method in (METHODS[m] for m in plan.methods if m in there):
             for name in plan.sets:
                 table = read(name, plan.most_rows)
-                if why_not(method, Facts.of(table.X, read_labels(table.y))) is not None:
+                if method.why_not(Facts.of(table.X, read_labels(table.y))) is not None:
                     continue
                 if method.name not in warmed:
                     warm(method, table, plan)

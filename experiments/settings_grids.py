@@ -22,9 +22,10 @@ from sklearn.svm import SVC, LinearSVC
 
 import labelfold
 from data_sets import rng_of
-from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._adapters import Coded, Labelled, ReduceThenClassify
+from labelfold.app.registry._predictors import Spreading
+from labelfold.app.registry._reducers import ScikitLDA
 from labelfold.app.registry._tuned import UnitSpread
-from labelfold.app.registry._yardsticks import ScikitLDA, Spreading
 
 MOST = 30
 _DECADES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3)

@@ -13,7 +13,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 
 from common import seconds
 from labelfold import PCALS, KernelPCALS, LapRLS
-from labelfold.app.registry._partly_labelled import ReduceThenClassify
+from labelfold.app.registry._adapters import ReduceThenClassify
 from subspace_methods import (
     KERNEL_WEIGHT,
     LINEAR_WEIGHT,

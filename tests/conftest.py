@@ -71,19 +71,18 @@ def rng() -> np.random.Generator:
 def many_blocks(monkeypatch):
     """Make blocks so small that little data has many of them, in three threads."""
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "3")
-    monkeypatch.setattr("labelfold.rows.adapters._local.DENSE_BYTES", 1)
-    monkeypatch.setattr("labelfold.rows.adapters._local.DENSE_ROWS", 7)
+    monkeypatch.setattr("labelfold.rows._blocks.DENSE_BYTES", 1)
+    monkeypatch.setattr("labelfold.rows._blocks.DENSE_ROWS", 7)
     monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_BYTES", 64)
     monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_ROWS", 7)
-    monkeypatch.setattr("labelfold.rows.adapters._stream.FILE_BYTES", 1)
-    monkeypatch.setattr("labelfold.rows.adapters._stream.FILE_ROWS", 7)
+    monkeypatch.setattr("labelfold.rows.adapters._stream.BESIDE", 1)
     monkeypatch.setattr("labelfold.rows.adapters._device.DEVICE_BYTES", 300)
 
 
 @pytest.fixture
 def compiled_kernels(monkeypatch):
     """Use the compiled kernels for sparse products of any size."""
-    monkeypatch.setattr("labelfold.rows._blocks._SMALL_PRODUCT", 0)
+    monkeypatch.setattr("labelfold.rows._sums._SMALL_PRODUCT", 0)
 
 
 @pytest.fixture

@@ -124,14 +124,14 @@ def unpacked(name: str) -> int:
 def work(name: str, command: str, file: str) -> int:
     """Do what is measured."""
     if command.startswith("label "):
-        from labelfold.app.label import _run
+        from labelfold.app.label import _server
 
         def serve(running: object) -> None:
             running.session.start()
             running.session.worker.idle(120)
             running.close()
 
-        _run.Running.serve = serve
+        _server.Running.serve = serve
     if command:
         return main(command.split())
     if name == "read model":

@@ -61,7 +61,8 @@ def test_every_public_estimator_is_attacked():
     from labelfold import features, model_selection
 
     forms = {name for name in features.__all__ if hasattr(getattr(features, name), "fit")}
+    forms |= {form.__name__ for form in features.FORMS.values()}
     splitters = {name for name in model_selection.__all__ if hasattr(getattr(model_selection, name), "split")}
     assert set(labelfold._ESTIMATORS) <= set(NAMES)
-    assert forms - {"ColumnForm"} <= set(NAMES)
+    assert forms <= set(NAMES)
     assert splitters - {"RepeatedSemiSupervisedKFold"} <= set(NAMES)  # drawn with SemiSupervisedKFold

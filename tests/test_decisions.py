@@ -21,7 +21,7 @@ from labelfold import (
     LabelFold,
     LapRLS,
 )
-from labelfold.base._decisions import Decisions
+from labelfold.base import Decisions
 
 MODELS = [
     LDA(),

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from labelfold.app.registry._methods import METHODS as REGISTRY
-from labelfold.app.registry._suitability import takes
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
@@ -509,7 +508,7 @@ def test_settings_have_a_grid_for_every_method_with_weights(experiment):
     grids = experiment("settings_grids")
     # it chooses by itself; of label columns; without weights; too slow
     without = {"labelfold", "cca", "hsl", "extra-trees", "random-forest", "umap"}
-    classify = {name for name, method in REGISTRY.items() if takes(method, "classification") is None}
+    classify = {name for name, method in REGISTRY.items() if method.why_not_task("classification") is None}
     assert classify - set(grids.GRIDS) <= without
     X = np.random.default_rng(0).random((60, 8))
     for name, grid in grids.GRIDS.items():

@@ -49,18 +49,11 @@ ALSO = {"rows": {"pyarrow"}, "tables": {"pyarrow"}}
 ASKING = {
     "app/compare/_data.py": 1,
     "app/label/_table.py": 1,
-    "app/registry/_builders.py": 1,
     "app/registry/_method.py": 1,
-    "app/registry/_suitability.py": 1,
-    "app/registry/_tuned.py": 1,
-    "app/registry/_yardsticks.py": 1,
-    "features/_anchors.py": 1,
-    "features/_forms.py": 6,
-    "features/_kernel_map.py": 3,
+    "features/_kernel_map.py": 1,
     "numerics/_linear_svm.py": 1,
-    "semi_supervised/_fold.py": 1,
-    "semi_supervised/_graph.py": 4,
-    "tables/_arrow.py": 1,
+    "semi_supervised/_graph.py": 3,
+    "semi_supervised/_views.py": 1,
 }
 
 

@@ -67,7 +67,7 @@ def data():
 
 
 MOVED = {
-    "labelfold.app.registry._partly_labelled": "labelfold.app.registry._gaps",
+    "labelfold.app.registry._adapters": "labelfold.app.registry._gaps",
     "labelfold.app.registry._tuned": "labelfold.app.registry._penalties",
     "labelfold.discriminant._hsl": "labelfold.discriminant._hypergraphs",
     "labelfold.discriminant._lda": "labelfold.discriminant._classes",

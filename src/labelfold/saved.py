@@ -19,42 +19,41 @@ from typing import Any
 from labelfold import _ESTIMATORS
 
 _PLACES = {
-    "AnchorPart": "labelfold.semi_supervised._fold:AnchorPart",
-    "AnchorSpace": "labelfold.semi_supervised._views:AnchorSpace",
+    "AnchorSpace": "labelfold.features._anchors:AnchorSpace",
     "Anchors": "labelfold.features._anchors:Anchors",
     "AsSparse": "labelfold.tables._steps:AsSparse",
     "AsTheyAre": "labelfold.features._forms:AsTheyAre",
-    "BlendedFeatures": "labelfold.semi_supervised._new_rows:BlendedFeatures",
-    "BlendedScores": "labelfold.semi_supervised._fold:BlendedScores",
+    "BlendedFeatures": "labelfold.semi_supervised._blend:BlendedFeatures",
+    "BlendedScores": "labelfold.semi_supervised._blend:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
-    "Coded": "labelfold.app.registry._partly_labelled:Coded",
+    "Coded": "labelfold.app.registry._adapters:Coded",
     "ColumnStack": "labelfold.tables._recipe:ColumnStack",
     "EachValue": "labelfold.tables._steps:EachValue",
-    "FoldEmbedding": "labelfold.semi_supervised._new_rows:FoldEmbedding",
-    "FoldedForm": "labelfold.semi_supervised._fold:FoldedForm",
-    "FormPieces": "labelfold.semi_supervised._views:FormPieces",
+    "FoldEmbedding": "labelfold.semi_supervised._blend:FoldEmbedding",
+    "FormMap": "labelfold.semi_supervised._views:FormMap",
+    "FormScore": "labelfold.semi_supervised._blend:FormScore",
     "HashedWords": "labelfold.tables._steps:HashedWords",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
-    "KernelPart": "labelfold.semi_supervised._fold:KernelPart",
-    "Labelled": "labelfold.app.registry._partly_labelled:Labelled",
+    "KernelScore": "labelfold.semi_supervised._blend:KernelScore",
+    "Labelled": "labelfold.app.registry._adapters:Labelled",
     "Moments": "labelfold.discriminant._streaming:Moments",
-    "PerLabel": "labelfold.app.registry._multilabel:PerLabel",
+    "PerLabel": "labelfold.app.registry._adapters:PerLabel",
     "Principal": "labelfold.features._principal:Principal",
-    "PrincipalCoordinates": "labelfold.semi_supervised._views:PrincipalCoordinates",
+    "PrincipalAxes": "labelfold.features._principal:PrincipalAxes",
     "Ranks": "labelfold.features._forms:Ranks",
     "ReadDates": "labelfold.tables._steps:ReadDates",
     "ReadLists": "labelfold.tables._steps:ReadLists",
     "ReadNumbers": "labelfold.tables._steps:ReadNumbers",
     "ReadText": "labelfold.tables._steps:ReadText",
-    "ReduceThenClassify": "labelfold.app.registry._partly_labelled:ReduceThenClassify",
+    "ReduceThenClassify": "labelfold.app.registry._adapters:ReduceThenClassify",
     "RootCounts": "labelfold.features._forms:RootCounts",
-    "ScikitLDA": "labelfold.app.registry._yardsticks:ScikitLDA",
-    "Spreading": "labelfold.app.registry._yardsticks:Spreading",
-    "SupervisedUMAP": "labelfold.app.registry._yardsticks:SupervisedUMAP",
+    "ScikitLDA": "labelfold.app.registry._reducers:ScikitLDA",
+    "Spreading": "labelfold.app.registry._predictors:Spreading",
+    "SupervisedUMAP": "labelfold.app.registry._reducers:SupervisedUMAP",
     "Terms": "labelfold.tables._steps:Terms",
     "TfIdf": "labelfold.features._forms:TfIdf",
     "TreeNodes": "labelfold.semi_supervised._trees:TreeNodes",
-    "Trees": "labelfold.app.registry._multilabel:Trees",
+    "Trees": "labelfold.app.registry._predictors:Trees",
     "Tuned": "labelfold.app.registry._tuned:Tuned",
     "UnitRows": "labelfold.features._forms:UnitRows",
     "UnitSpread": "labelfold.app.registry._tuned:UnitSpread",
@@ -81,7 +80,7 @@ def public_path(module: str, name: str) -> str | None:
     --------
     >>> public_path("labelfold.app.registry._tuned", "Tuned")
     'labelfold.saved.Tuned'
-    >>> public_path("labelfold.app.registry._tuned", "settled") is None
+    >>> public_path("labelfold.app.registry._tuned", "without_tuning") is None
     True
     """
     for path, place in public_paths().items():

@@ -15,7 +15,7 @@ from labelfold.app.compare._held_out import (
     score_gap,
 )
 from labelfold.app.registry._methods import METHODS
-from labelfold.app.registry._tuned import settled
+from labelfold.app.registry._tuned import without_tuning
 
 
 def test_the_curve_is_that_of_the_rows():
@@ -53,7 +53,7 @@ def test_confidence_is_the_share_of_rows_that_are_right(name, penalty, tmp_path)
         return METHODS[name].make(X=X, **penalty)
 
     held = predict_held_out(make, read_data(X, few), 0)
-    model = settled(calibrate(make(X).fit(X, few), held))
+    model = without_tuning(calibrate(make(X).fit(X, few), held))
     predicted, confidence = predict_with_confidence(model, X[80:])
     right = predicted == y[80:]
     # the curve is from 80 rows: their share of right ones has a standard error of at most 4.5 points at 80%

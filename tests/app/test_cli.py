@@ -77,12 +77,12 @@ def test_version_and_help(capsys):
 
 
 def test_methods(capsys):
-    from labelfold.app.registry._methods import METHODS, USES
+    from labelfold.app.registry import METHODS
 
     out, _ = run(capsys, "methods")
-    for name in METHODS:
-        assert re.search(rf"^  {name} ", out, re.MULTILINE), name
-    assert sorted(name for group in USES.values() for name in group) == sorted(METHODS)
+    for name, method in METHODS.items():
+        assert len(re.findall(rf"^  {name} ", out, re.MULTILINE)) == 1, name
+        assert len(re.findall(rf"^{method.use}$", out, re.MULTILINE)) == 1, method.use
     assert out.index("To start with") < out.index("  labelfold ") < out.index("  lda ") < out.index("Numbers")
     assert "SSNMF + SVM (non-negative parts, then a linear SVM)" in out
     told, _ = run(capsys, "methods lda")
@@ -191,7 +191,7 @@ def test_a_large_file_is_embedded_and_predicted_in_blocks(model, capsys, monkeyp
         run(capsys, command)
     whole = {name: Path(name).read_text() for name in ("Z.csv", "P.csv")}
     monkeypatch.setattr("labelfold.app.io._arrow_tables.LARGE", 100)
-    monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
+    monkeypatch.setattr("labelfold.app.io._csv.BLOCK", 3000)
     sizes, block = [], Recipe._block
     monkeypatch.setattr(Recipe, "_block", lambda self, rows: sizes.append(rows.num_rows) or block(self, rows))
     for command in commands:

@@ -170,8 +170,8 @@ def test_a_large_file_is_read_in_blocks(tmp_path, monkeypatch, name):
     table.to_parquet(path) if name == "t.parquet" else table.to_csv(path, index=False)
     whole = read_table(path, target="kind", id_columns=["id"])
     monkeypatch.setattr(frames, "LARGE", 100)
-    monkeypatch.setattr(frames, "BLOCK", 90)
-    monkeypatch.setattr("labelfold.app.io._csv._BLOCK", 3000)
+    monkeypatch.setattr("labelfold.tables._arrow.BLOCK", 90)
+    monkeypatch.setattr("labelfold.app.io._csv.BLOCK", 3000)
     blocks = read_table(path, target="kind", id_columns=["id"])
     assert blocks.raw.shape == whole.raw.shape == (400, 2)
     assert len(list(blocks.raw.read(blocks.raw.column_names))) > 3

@@ -5,7 +5,7 @@ import pytest
 
 from labelfold import CNMF, DRSVM, KLNMF, LSDR, NSDR, SSNMF, NMFAlpha
 from labelfold.app.registry import METHODS
-from labelfold.app.registry._partly_labelled import ReduceThenClassify
+from labelfold.app.registry._adapters import ReduceThenClassify
 from labelfold.app.registry._tuned import Tuned
 
 

@@ -11,9 +11,9 @@ import pytest
 from labelfold import LabelFold, compare, load
 from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data
-from labelfold.app.compare._held_out import by_leave_one_out, fold_splits, if_grouped
+from labelfold.app.compare._held_out import by_leave_one_out, fold_splits, other_estimates
 from labelfold.app.io import read_table
-from labelfold.app.registry._method import fit_grouped
+from labelfold.app.registry._adapters import fit_grouped
 from labelfold.app.registry._methods import get_method
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
@@ -192,7 +192,7 @@ def test_honest_copies_keep_their_estimate():
     model = fit_grouped(LabelFold(), X, y, data.groups)
     assert model.loo_interval_ == LabelFold().fit(X, y).loo_interval_
     assert by_leave_one_out(model, data).n_groups is None
-    (line,) = if_grouped(model, data)
+    (line,) = other_estimates(model, data)
     assert re.match(
         r"\d+ of the 60 labelled rows are exact copies of another labelled row, as other rows are too; left",
         line,

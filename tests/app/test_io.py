@@ -22,7 +22,7 @@ from labelfold import LDA
 from labelfold.app.io import FileProblem, load_model, read_model, read_table, save_model, write_table
 from labelfold.app.io._models import FORMAT_VERSION
 from labelfold.app.io._tables import read_target
-from labelfold.app.registry._partly_labelled import ReduceThenClassify
+from labelfold.app.registry._adapters import ReduceThenClassify
 
 
 @pytest.fixture
@@ -483,9 +483,7 @@ def attacks(trace):
         "functools.partial": partial,
         "labelfold.app.io._files.writable_folder": ours,
         "labelfold.app.io._files.os": function_node("labelfold.app.io._files", "os"),
-        "labelfold.app.registry._partly_labelled.clone": function_node(
-            "labelfold.app.registry._partly_labelled", "clone"
-        ),
+        "labelfold.app.registry._adapters.clone": function_node("labelfold.app.registry._adapters", "clone"),
         **{f"{module}.{name}": function_node(module, name, "TypeNode") for module, name in others},
     }
 
@@ -738,8 +736,8 @@ def test_devices_and_pipes_are_no_files_to_read(tmp_path):
 @pytest.fixture
 def small_limits(monkeypatch):
     """Have files refused that unpack to more than a megabyte, so that a test need not fill the memory."""
-    monkeypatch.setattr("labelfold.app.io._files.ALWAYS", 1 << 20)
-    monkeypatch.setattr("labelfold.app.io._files._LONGEST_LINE", 1 << 18)
+    monkeypatch.setattr("labelfold.app.io._files.MAX_UNPACKED", 1 << 20)
+    monkeypatch.setattr("labelfold.app.io._files.MAX_LINE", 1 << 18)
 
 
 @pytest.mark.parametrize("name", ["b.csv.gz", "b.svmlight.gz", "b.tsv.bz2", "b.npz", "b.parquet"])

@@ -17,8 +17,7 @@ from labelfold.app.commands._cli import main
 from labelfold.app.compare._data import read_data, read_target_labels
 from labelfold.app.compare._runner import make_plan
 from labelfold.app.io import load_model
-from labelfold.app.registry._methods import available_methods
-from labelfold.app.registry._suitability import takes
+from labelfold.app.registry._methods import ranked_methods
 from labelfold.app.report import compare
 
 
@@ -172,7 +171,9 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, comm
     if "choose among" in err:
         task = "regression" if "lda" in options else "classification"
         named = re.search(r"choose among (.*)\.", err)[1].split(", ")
-        assert set(named) <= {m.name for m in available_methods() if takes(m, task) is None}
+        assert set(named) <= {
+            m.name for m in ranked_methods() if m.available and m.why_not_task(task) is None
+        }
 
 
 def test_three_numbers_are_fitted_but_not_compared(tmp_path, monkeypatch, capsys):

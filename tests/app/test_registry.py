@@ -31,23 +31,31 @@ from sklearn.utils.estimator_checks import check_estimator
 import labelfold
 from labelfold import LDA, PCALS, LapRLS
 from labelfold.app.compare._held_out import predict_with_confidence
-from labelfold.app.registry._methods import BASELINES, METHODS, OWN, USES, available_methods, get_method
-from labelfold.app.registry._multilabel import PerLabel, Trees, right
-from labelfold.app.registry._partly_labelled import Coded, Labelled, ReduceThenClassify, only_missing
-from labelfold.app.registry._suitability import Facts, takes, why_not
-from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, settled
-from labelfold.app.registry._yardsticks import ScikitLDA, Spreading, SupervisedUMAP
+from labelfold.app.registry._adapters import (
+    Coded,
+    Labelled,
+    PerLabel,
+    ReduceThenClassify,
+    only_missing,
+    score_of,
+)
+from labelfold.app.registry._method import Facts
+from labelfold.app.registry._methods import METHODS, get_method, ranked_methods
+from labelfold.app.registry._predictors import Spreading, Trees
+from labelfold.app.registry._reducers import ScikitLDA, SupervisedUMAP
+from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, around, without_tuning
 from labelfold.labels import read_labels
 
-YARDSTICKS = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
+BASELINES = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
-NAMES = [m.name for m in available_methods() if takes(m, "classification") is None]
-REGRESSORS = [m.name for m in available_methods() if takes(m, "regression") is None]
+AVAILABLE = [m for m in ranked_methods() if m.available]
+NAMES = [m.name for m in AVAILABLE if m.why_not_task("classification") is None]
+REGRESSORS = [m.name for m in AVAILABLE if m.why_not_task("regression") is None]
 
 
 def needs(method, **facts):
     """Skip where the method itself says that it does not suit such data."""
-    reason = why_not(method, replace(FACTS, **facts))
+    reason = method.why_not(replace(FACTS, **facts))
     if reason and "gives what LDA gives" not in reason:
         pytest.skip(reason)
 
@@ -66,11 +74,13 @@ def test_the_registry_is_complete():
     assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
         REGRESSORS
     )
-    assert len(METHODS) == len(OWN) + len(BASELINES)
-    assert {name for group in USES.values() for name in group} == set(METHODS)
+    assert len(METHODS) == 35
+    assert sorted(METHODS) == sorted(method.name for method in ranked_methods())
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.summary.endswith(".")
+        assert method.gloss
+        assert method.use
         assert method.paper
         assert method.labels in ("supervised", "semi-supervised")
 
@@ -110,7 +120,7 @@ def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_pat
     X, y = load_iris(as_frame=True).data, data[1]
     method = get_method(name)
     tuned = method.make(2, X=X, scale=scale).fit(X, y)
-    for model in (tuned, settled(tuned)):
+    for model in (tuned, without_tuning(tuned)):
         path = labelfold.save(model, tmp_path / "model.skops")
         loaded = labelfold.load(path)
         np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
@@ -120,6 +130,19 @@ def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_pat
         with zipfile.ZipFile(path) as archive:
             named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
         assert set(named) <= {"labelfold", "labelfold.saved"}
+
+
+def test_simple_methods_are_preferred():
+    names = [method.name for method in ranked_methods()]
+    assert names[:6] == ["labelfold", "lda", "pca-svm", "svm", "rbf-svm", "logistic"]
+    assert names.index("sklearn-lda") > names.index("opls") > names.index("naive-bayes")
+    assert names[-3:] == ["ssnmf", "cnmf", "tsvm"]
+
+
+def test_candidates_of_a_penalty():
+    assert around(1.0) == (1.0, 10.0, 0.1, 100.0, 0.01)
+    assert around(0.01) == (0.01, 0.1, 0.001, 1.0, 1e-4)
+    assert around(4.0, 1 / 4) == (4.0, 1.0, 16.0, 0.25, 64.0)
 
 
 def test_forms_of_the_columns_suit_the_method():
@@ -298,7 +321,7 @@ def test_graph_methods_are_scikit_learns(data, name, peer):
 def test_many_rows_change_how_graph_and_kernel_methods_are_made(data, monkeypatch):
     """Where an n x n matrix would not fit: neighbours, and landmarks."""
     X, y, _ = data
-    monkeypatch.setattr("labelfold.app.registry._builders.MAX_GRAM_BYTES", 8 * 149**2)
+    monkeypatch.setattr("labelfold.app.registry._predictors.MAX_GRAM_BYTES", 8 * 149**2)
     for name in ("grf", "llgc"):
         model = get_method(name).make(X=X)
         assert model.estimator.kernel == "knn"
@@ -318,7 +341,7 @@ def test_pca_rls_is_least_squares_on_principal_components(data):
     np.testing.assert_array_equal(model.predict(X), peer.predict(Z))
 
 
-def test_yardsticks_with_a_penalty_by_hand_are_scikit_learns(data):
+def test_baselines_with_a_penalty_by_hand_are_scikit_learns(data):
     X, y, _ = data
     known = y >= 0
     unit = UnitSpread().fit(X[known])
@@ -372,10 +395,10 @@ def test_trees_from_a_file_stay_within_their_arrays(data):
         model.predict(X)
 
 
-@pytest.mark.parametrize("name", YARDSTICKS)
+@pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("kind", ["strings", "sparse", "labels"])
 @pytest.mark.usefixtures("quick_tuning_here")
-def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
+def test_baselines_are_saved_with_their_confidence(data, tmp_path, name, kind):
     X, y, _ = data
     if kind == "strings":
         y = np.where(y < 0, None, np.array(["p", "q", "r"], dtype=object)[y])
@@ -383,7 +406,7 @@ def test_yardsticks_are_saved_with_their_confidence(data, tmp_path, name, kind):
         X = sp.csr_array(X)
     else:
         y = np.where(y[:, None] < 0, np.nan, np.column_stack([y == 0, y > 0, y < 3]))
-    model = settled(get_method(name).make(X=X).fit(X, y))
+    model = without_tuning(get_method(name).make(X=X).fit(X, y))
     loaded = labelfold.load(labelfold.save(model, tmp_path / "model.skops"))
     predicted, confidence = predict_with_confidence(model, X)
     again, as_sure = predict_with_confidence(loaded, X)
@@ -478,19 +501,19 @@ def test_one_label_a_class_takes_the_first_candidate(data):
     assert len(tuned.scores_) == 0
 
 
-def test_settled_is_the_chosen_model_with_its_column_names(data):
+def test_without_tuning_it_is_the_chosen_model_with_its_column_names(data):
     _, y, _ = data
     X = load_iris(as_frame=True).data
     model = get_method("lda").make(2, X=X).fit(X, y)
-    chosen = settled(model)
+    chosen = without_tuning(model)
     assert type(chosen) is LDA
     assert chosen.feature_names_in_.tolist() == list(X.columns)
     np.testing.assert_array_equal(chosen.transform(X), model.transform(X))
-    scaled = settled(get_method("lda").make(2, X=X, scale=True).fit(X, y))
+    scaled = without_tuning(get_method("lda").make(2, X=X, scale=True).fit(X, y))
     assert isinstance(scaled, Pipeline)
     assert type(scaled[-1]) is LDA
     reduced = get_method("pca-svm").make(2, X=X).fit(X, y)
-    assert isinstance(settled(reduced).classifier_[-1].estimator, LinearSVC)
+    assert isinstance(without_tuning(reduced).classifier_[-1].estimator, LinearSVC)
     assert isinstance(reduced.classifier_, Tuned)
 
 
@@ -510,12 +533,12 @@ def test_unit_spread_keeps_scikit_learns_contract():
     check_estimator(UnitSpread())
 
 
-SEVERAL = [m.name for m in available_methods() if not why_not(m, replace(FACTS, multilabel=True))]
+SEVERAL = [m.name for m in AVAILABLE if not m.why_not(replace(FACTS, multilabel=True))]
 
 
 def test_methods_for_several_labels_a_row():
     assert {"cca", "opls", "hsl", "drsvm", "svm", "pca-svm", "nmf-svm"} <= set(SEVERAL)
-    assert set(YARDSTICKS) <= set(SEVERAL)
+    assert set(BASELINES) <= set(SEVERAL)
     assert not {"lda", "ssdr", "sklearn-lda", "label-spreading"} & set(SEVERAL)
 
 
@@ -530,7 +553,7 @@ def test_several_labels_a_row(data, name):
     predicted = model.predict(X)
     assert predicted.shape == (150, 3)
     assert set(np.unique(predicted)) <= {0, 1}
-    assert right(truth, predicted) > 0.8
+    assert score_of(truth, predicted) > 0.8
 
 
 def test_a_label_nobody_or_everybody_has():
@@ -542,7 +565,7 @@ def test_a_label_nobody_or_everybody_has():
 
 def test_what_does_not_suit_says_why():
     def reason(name, **facts):
-        return why_not(METHODS[name], replace(FACTS, **facts))
+        return METHODS[name].why_not(replace(FACTS, **facts))
 
     assert reason("lda") is None
     assert "no negative numbers" in reason("nmf-svm", nonnegative=False)
@@ -599,7 +622,7 @@ def test_umap_is_offered_where_it_is_installed(data, monkeypatch):
     assert not METHODS["umap"].available
     with pytest.raises(ValueError, match="pip install umap-learn"):
         get_method("umap")
-    assert "umap" not in [m.name for m in available_methods()]
+    assert "umap" not in [m.name for m in ranked_methods() if m.available]
     monkeypatch.setattr(labelfold.app.registry._method, "find_spec", lambda name: name)
     monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=UMAP))
     for rows in (X, sp.csr_array(X)):
@@ -731,9 +754,9 @@ def test_every_regressor_takes_gaps_whole_numbers_and_any_unit_and_is_saved(tmp_
     y = np.where(np.arange(60) < 40, truth, np.nan)
     X = sp.csr_array(X) if kind == "sparse" else X
     method = get_method(name)
-    if reason := why_not(replace(method, suits=None), replace(FACTS, sparse=kind == "sparse", numbers=True)):
+    if reason := replace(method, suits=None).why_not(replace(FACTS, sparse=kind == "sparse", numbers=True)):
         pytest.skip(reason)
-    k = 1 if method.most else 2
+    k = 1 if method.directions == "limit" else 2
     model = method.make(k, X=X, task="regression").fit(X, y)
     assert not hasattr(model, "classes_")
     said = model.predict(X)
@@ -742,7 +765,7 @@ def test_every_regressor_takes_gaps_whole_numbers_and_any_unit_and_is_saved(tmp_
     # a power of two changes no digit, so that trees split at the same places
     other = method.make(k, X=X, task="regression").fit(X, 1024 * y).predict(X)
     np.testing.assert_allclose(other, 1024 * said, atol=1e-6 * 1024 * np.nanstd(y))
-    loaded = labelfold.load(labelfold.save(settled(model), tmp_path / "model.skops"))
+    loaded = labelfold.load(labelfold.save(without_tuning(model), tmp_path / "model.skops"))
     np.testing.assert_allclose(loaded.predict(X), said)
 
 

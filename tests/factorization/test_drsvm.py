@@ -20,7 +20,7 @@ from labelfold.factorization import _drsvm as drsvm_solver
 from labelfold.factorization._components import loss_weights, nndsvd_start, svd_start
 from labelfold.factorization._drsvm import DRSVM, hinge_row_objectives, hinge_rows, objective
 from labelfold.labels import read_labels
-from labelfold.numerics._linear_svm import linear_svms
+from labelfold.numerics._linear_svm import linear_svm
 from labelfold.rows import Centered, as_rows
 from reference.drsvm import column_by_column, objective as naive_objective
 
@@ -144,7 +144,7 @@ def test_the_end_is_stationary(task, loss, nonnegative):
         - hinge_row_objectives(best, *rows, loss=loss).sum()
     )
     assert abs(gain) < 1e-8 * f
-    found = linear_svms(H[index], T, 1 / a, loss=loss, tol=1e-10, max_iter=100_000)
+    found = linear_svm(H[index], T, 1 / a, loss=loss, tol=1e-10, max_iter=100_000)
     z = [np.maximum(0, 1 - T * (H[index] @ V.T)) for V in (W, found.w)]
     costs = [
         a / 2 * (V**2).sum() + (s if loss == "hinge" else s**2).sum()
@@ -189,7 +189,7 @@ def test_a_heavy_reconstruction_gives_svd_and_svm(task, loss):
     T, _ = signs(y)
     # The machines see the embedding up to a rotation, which their objective does not.
     H = (U[:, :3] * np.sqrt(s[:3]))[index]
-    W = linear_svms(H, T, loss=loss, tol=1e-10, max_iter=100_000).w
+    W = linear_svm(H, T, loss=loss, tol=1e-10, max_iter=100_000).w
     np.testing.assert_allclose(model.embedding_[index] @ model.coef_.T, H @ W.T, atol=1e-3)
 
 
@@ -446,14 +446,14 @@ def test_stopping_short_and_interrupts(monkeypatch, ctrl_c):
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
         drsvm(3, max_iter=2).fit(X, y)
     done = drsvm(3, max_iter=3, tol=0).fit(X, y)
-    place, calls = drsvm_solver._place_unlabelled, itertools.count(1)
+    place, calls = drsvm_solver._update_unlabelled, itertools.count(1)
 
     def interrupted(*args):
         if next(calls) == 4:
             ctrl_c()
         return place(*args)
 
-    monkeypatch.setattr(drsvm_solver, "_place_unlabelled", interrupted)
+    monkeypatch.setattr(drsvm_solver, "_update_unlabelled", interrupted)
     with pytest.warns(ConvergenceWarning, match="interrupted; what its first 3 iterations reached is kept"):
         kept = drsvm(3, tol=0, on_interrupt="keep").fit(X, y)
     np.testing.assert_array_equal(kept.objective_, done.objective_)

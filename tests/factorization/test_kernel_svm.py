@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from labelfold.factorization._nsdr import solve_machines, unsettled
+from labelfold.factorization._nsdr import gap_message, solve_svms
 
 
 def kernel_svm(K, y, C=1.0, *, alpha=None, tol=1e-8, max_iter=None):
-    """Train one machine, on its own: the fields of what `solve_machines` finds are then of one machine."""
+    """Train one machine, on its own: the fields of what `solve_svms` finds are then of one machine."""
     start = np.zeros(len(y)) if alpha is None else alpha
     bounds = np.broadcast_to(np.asarray(C, dtype=float), y.shape).copy()
-    found = solve_machines(K, y[None], bounds[None], (start * y)[None], tol, max_iter)
+    found = solve_svms(K, y[None], bounds[None], (start * y)[None], tol, max_iter)
     numbers = {name: float(getattr(found, name)[0]) for name in ("bias", "objective", "primal")}
     return found._replace(alpha=found.alpha[:, 0], **numbers)
 
@@ -138,7 +138,7 @@ def test_rows_that_repeat_each_other():
 def test_several_machines_are_each_its_own():
     K, _ = problem()
     Y = np.sign(np.random.default_rng(4).standard_normal((80, 3)))
-    together = solve_machines(K, Y.T.copy(), np.full((3, 80), 0.5), np.zeros((3, 80)), 1e-8)
+    together = solve_svms(K, Y.T.copy(), np.full((3, 80), 0.5), np.zeros((3, 80)), 1e-8)
     for j in range(3):
         one = kernel_svm(K, Y[:, j], 0.5)
         np.testing.assert_allclose(together.alpha[:, j], one.alpha, atol=1e-12)
@@ -159,7 +159,7 @@ def test_one_that_does_not_settle_says_so_with_numbers():
     found = kernel_svm(K, y, 1e8, max_iter=7)
     assert not found.converged
     assert found.n_iter == 7
-    said = unsettled(found.gap, found.n_iter, 1e8, 1e-8)
+    said = gap_message(found.gap, found.n_iter, 1e8, 1e-8)
     assert "after 7 steps with a relative duality gap of" in said
     assert "at C=1e+08" in said
 

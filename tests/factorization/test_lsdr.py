@@ -71,9 +71,9 @@ def test_the_classifier_is_the_best_for_its_rows(loss, start):
     X, y, index = problem(n_labelled=40)
     T, _ = signs(y)
     Z = X[index][:, :4] / 3
-    machine = coupled.LinearMachine(T, loss=loss, weight=0.7, penalty=0.05)
+    machine = coupled.LinearClassifiers(T, loss=loss, weight=0.7, penalty=0.05)
     machine.W, machine.intercept = np.full((1, 3), start), np.array([-start])
-    cost, slope = machine.train(Z), machine.pull()
+    cost, slope = machine.train(Z), machine.gradient()
 
     def value(W, intercept, Z):
         f = Z[:, :-1] @ W.T + Z[:, -1:] + intercept

@@ -10,7 +10,7 @@ from test_nmf_alpha import TASKS, problem
 
 from labelfold import KLNMF, NMFAlpha
 from labelfold.app.io._models import load_model, save_model
-from labelfold.factorization._nmf_alpha import Machines, dual_directions, machines
+from labelfold.factorization._nmf_alpha import JointSVMs, dual_directions, training_sets
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import loss
@@ -70,7 +70,7 @@ def test_logistic_directions_add_up_to_its_weights(multiclass):
     S = dual_directions(X[index], labels, 0.1, multiclass, "logistic").toarray()
     p = S.shape[1] // 2
     assert S.min() >= 0
-    for m, (here, sign) in enumerate(machines(labels, multiclass)):
+    for m, (here, sign) in enumerate(training_sets(labels, multiclass)):
         known = X[index][here]
         model = LogisticRegression(C=0.1, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(known, sign)
         np.testing.assert_allclose(X[index].T @ (S[:, m] - S[:, p + m]), model.coef_[0], atol=1e-5)
@@ -92,7 +92,7 @@ def test_a_joint_objective_never_rises_and_is_what_it_says(directions, make):
     assert (np.diff(model.objective_) <= 0).all()
     S, labels, total = model.dual_coef_.toarray(), read_labels(y), 0.0
     p = S.shape[1] // 2
-    for m, (here, sign) in enumerate(machines(labels, "ovo")):
+    for m, (here, sign) in enumerate(training_sets(labels, "ovo")):
         alpha = (S[:, m] + S[:, p + m])[index][here]
         total += machine_cost(X[index][here], sign, alpha, model.C_)
     exact = loss(X.T, model.components_.T, model.embedding_.T, S, 4.0) + 50.0 * total
@@ -103,14 +103,14 @@ def test_a_joint_objective_never_rises_and_is_what_it_says(directions, make):
 def test_the_gradient_of_a_machine_is_that_of_its_objective(task, rng):
     X, y, index = problem(task, n=30, d=10, n_labelled=12)
     labels = read_labels(y, allowed=TASKS)
-    members = list(machines(labels, "ovr"))
-    machine = Machines(X[index], members, 0.3, 2.0)
+    members = list(training_sets(labels, "ovr"))
+    machine = JointSVMs(X[index], members, 0.3, 2.0)
     H, V = rng.random((len(index), 3)), rng.random((X.shape[1], 3))
     for here, sign in members:
         alpha = rng.random(len(here)) + 0.1
         args = (here, sign, H, V, 1.5)
-        numeric = approx_fprime(alpha, lambda a, args=args: machine._objective(a, *args)[0], 1e-7)
-        np.testing.assert_allclose(machine._objective(alpha, *args)[1], numeric, rtol=1e-4, atol=1e-4)
+        numeric = approx_fprime(alpha, lambda a, args=args: machine.objective(a, *args)[0], 1e-7)
+        np.testing.assert_allclose(machine.objective(alpha, *args)[1], numeric, rtol=1e-4, atol=1e-4)
 
 
 def test_the_end_of_a_joint_fit_is_stationary_in_the_machines():
@@ -118,11 +118,11 @@ def test_the_end_of_a_joint_fit_is_stationary_in_the_machines():
     X += 0.1
     model = NMFAlpha(2, joint=True, corrected=False, max_iter=400, tol=1e-13).fit(X, y)
     labels = read_labels(y)
-    ((here, sign),) = machines(labels, "ovo")
-    machine = Machines(X[index], [(here, sign)], model.C_, model.machine_weight_)
+    ((here, sign),) = training_sets(labels, "ovo")
+    machine = JointSVMs(X[index], [(here, sign)], model.C_, model.machine_weight_)
     alpha = model.dual_coef_.toarray()[index].sum(axis=1)
     H, V = model.embedding_[index], model.components_.T
-    gradient = machine._objective(alpha, here, sign, H, V, model.supervision_)[1]
+    gradient = machine.objective(alpha, here, sign, H, V, model.supervision_)[1]
     scale = model.machine_weight_  # of the derivative of - sum(alpha)
     assert np.abs(gradient[alpha > 1e-9 * alpha.max()]).max() < 1e-3 * scale
     assert gradient[alpha <= 1e-9 * alpha.max()].min(initial=0.0) > -1e-3 * scale

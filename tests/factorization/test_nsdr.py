@@ -1,5 +1,7 @@
 """NSDR: its objective and slopes, its machines, the naive descent, and its degenerate cases."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from offset_cases import KERNELS, TASKS, factors, nsdr, problem, rises, signs, weights
@@ -7,6 +9,7 @@ from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
+from labelfold.factorization import _offset_factorization as descent
 from labelfold.factorization._nsdr import objective
 from reference import nsdr as reference
 
@@ -154,7 +157,8 @@ def test_steps_of_the_linearised_machine_shorten_the_descent(monkeypatch):
     X, y, _ = problem(n=60, n_labelled=40, d=6, seed=2)
     options = {"degree": 2, "C": 0.7, "reconstruction_share": 0.3, "tol": 0, "max_iter": 45}
     model = nsdr(3, **options).fit(X, y)
-    monkeypatch.setattr("labelfold.factorization._offset_factorization._LEAP_EVERY", 1000)
+    rarely = partial(descent.lbfgs, extra_step_every=1000)
+    monkeypatch.setattr(descent, "lbfgs", rarely)
     without = nsdr(3, **options).fit(X, y)
     np.testing.assert_array_equal(model.objective_[:30], without.objective_[:30])
     assert rises(model) <= 1e-10

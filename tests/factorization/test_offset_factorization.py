@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -33,8 +34,7 @@ BOTH = pytest.mark.parametrize("make", [lsdr, nsdr])
 def posed(make, options, data, index, y, k=3):
     """Return the problem that a model poses."""
     model = make(k, **options)
-    model._choose_weights(np.ones(k), len(y), 1.0)
-    machine = model._machine(signs(y)[0])
+    machine = model._classifier(signs(y)[0], *model._choose_weights(np.ones(k), len(y), 1.0))
     if make is nsdr:
         machine.tol = 1e-12
     return offset_solver.OffsetProblem(data, machine, 50, 0.4, 0.3, 0.7, 1.5)
@@ -46,16 +46,20 @@ def posed(make, options, data, index, y, k=3):
 def test_slopes_by_finite_differences(make, options, task, kind):
     X, y, index = problem(task)
     rows, mean = as_rows(X), X.mean(axis=0)
-    data = offsets.Swept(rows, mean, index) if kind == "swept" else offsets.hold(rows, index, mean, 3, 10**9)
+    data = (
+        offsets.RowsInPasses(rows, mean, index)
+        if kind == "swept"
+        else offsets.offset_rows(rows, index, mean, 3, 10**9)
+    )
     assert (len(data.X) == len(index) + 9) if kind != "swept" else True  # 26 others are squeezed into d + 1
     if kind == "held":
-        data = offsets.Held(
+        data = offsets.RowsInMemory(
             np.vstack([X[index], np.delete(X, index, axis=0)]) - mean, np.ones(50), len(index)
         )
     problem_ = posed(make, options, data, index, y)
     rng = np.random.default_rng(1)
     at = rng.standard_normal((3, 8)), 0.3 * rng.standard_normal(8), 0.2 * rng.standard_normal((len(index), 4))
-    slopes = problem_.slopes(problem_.evaluate(*at))
+    slopes = problem_.gradient(problem_.evaluate(*at))
     h = 1e-5
     for block, slope in enumerate(slopes):
         move = rng.standard_normal(slope.shape)
@@ -69,7 +73,7 @@ def test_slopes_by_finite_differences(make, options, task, kind):
 def test_held_squeezed_and_swept_rows_give_the_same_sums():
     X, y, index = problem()
     rows, mean = as_rows(X), X.mean(axis=0)
-    everything = offsets.Held(
+    everything = offsets.RowsInMemory(
         np.vstack([X[index], np.delete(X, index, axis=0)]) - mean, np.ones(50), len(index)
     )
     rng = np.random.default_rng(2)
@@ -78,8 +82,8 @@ def test_held_squeezed_and_swept_rows_give_the_same_sums():
         posed(nsdr, {}, data, index, y)
         for data in (
             everything,
-            offsets.hold(rows, index, mean, 3, 10**9),
-            offsets.Swept(rows, mean, index),
+            offsets.offset_rows(rows, index, mean, 3, 10**9),
+            offsets.RowsInPasses(rows, mean, index),
         )
     ]
     first, *others = (one.evaluate(*at) for one in points)
@@ -87,7 +91,7 @@ def test_held_squeezed_and_swept_rows_give_the_same_sums():
     for a, b in [*((first, other) for other in others), *((stepped, other) for other in others_stepped)]:
         for name in ("value", "V", "c", "Z"):
             np.testing.assert_allclose(getattr(b, name), getattr(a, name), rtol=1e-8, atol=1e-8, err_msg=name)
-    slopes, *others = (one.slopes(first) for one in points)
+    slopes, *others = (one.gradient(first) for one in points)
     for other in others:
         for a, b, name in zip(slopes, other, slopes._fields, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-8, atol=1e-8, err_msg=name)
@@ -95,7 +99,7 @@ def test_held_squeezed_and_swept_rows_give_the_same_sums():
 
 def test_the_closed_form_step_leaves_no_slope_in_v_given_the_rows():
     X, y, index = problem()
-    data = offsets.hold(as_rows(X), index, X.mean(axis=0), 3, 10**9)
+    data = offsets.offset_rows(as_rows(X), index, X.mean(axis=0), 3, 10**9)
     one = posed(nsdr, {}, data, index, y)
     rng = np.random.default_rng(3)
     start = one.evaluate(rng.standard_normal((3, 8)), np.zeros(8), rng.standard_normal((len(index), 4)))
@@ -125,8 +129,8 @@ def test_the_same_answer_in_every_container(container, make):
 @BOTH
 def test_the_same_answer_in_every_container_in_passes(container, make, monkeypatch):
     """Data too wide to be held: every evaluation is a pass, and sparse rows stay sparse."""
-    monkeypatch.setattr(offsets, "_LITTLE", 0)
-    monkeypatch.setattr(offsets, "_MUCH", 0.0)
+    in_passes = partial(offsets.offset_rows, max_growth=0.0, few_entries=0)
+    monkeypatch.setattr(offset_solver, "offset_rows", in_passes)
     X, y, _ = problem()
     rows = as_rows(container.make(X))
     model = make(3, max_iter=8, tol=0).fit(rows, y)
@@ -162,8 +166,8 @@ def test_float32_stays_float32(make, options):
 
 @BOTH
 def test_float32_in_passes(make, monkeypatch):
-    monkeypatch.setattr(offsets, "_LITTLE", 0)
-    monkeypatch.setattr(offsets, "_MUCH", 0.0)
+    in_passes = partial(offsets.offset_rows, max_growth=0.0, few_entries=0)
+    monkeypatch.setattr(offset_solver, "offset_rows", in_passes)
     X, y, _ = problem(n=200, n_labelled=40, dtype=np.float32)
     model = make(3, max_iter=60, tol=0).fit(X, y)
     assert rises(model) <= 1e-5
@@ -309,7 +313,7 @@ def test_interrupted(make, monkeypatch, ctrl_c):
 def test_interrupted_half_way_through_a_machine(make, monkeypatch, ctrl_c):
     """What is kept is the machine of the rows that are kept, not of those that were being tried."""
     X, y, _ = problem()
-    machine = lsdr_file.LinearMachine if make is lsdr else nsdr_file.KernelMachine
+    machine = lsdr_file.LinearClassifiers if make is lsdr else nsdr_file.KernelClassifiers
     train, calls = machine.train, [0]
 
     def stop(self, Z):
@@ -528,7 +532,7 @@ def test_a_random_start_depends_on_the_seed_and_descends(make):
 
 def test_random_vectors_have_the_size_of_the_singular_ones(rng):
     X = rng.standard_normal((30, 6))
-    held = offsets.Held(X - X.mean(axis=0), np.ones(30), 10)
+    held = offsets.RowsInMemory(X - X.mean(axis=0), np.ones(30), 10)
     found = offsets.start_directions(held, 6, 3, np.random.RandomState(0))
     weights = {"b": 0.5, "lu": 0.1, "lv": 0.2}
     (drawn,) = offsets.start_bases(found, **weights, drawn=True)

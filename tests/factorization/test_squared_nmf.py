@@ -1,5 +1,6 @@
 """SSNMF and CNMF: the papers' own updates, objectives, stationary points, every container, and what they refuse."""
 
+import inspect
 import tracemalloc
 import warnings
 
@@ -16,13 +17,14 @@ from sklearn.svm import LinearSVC
 import reference.squared_nmf as naive
 from labelfold.factorization import _cnmf as cnmf, _ssnmf as ssnmf
 from labelfold.factorization._cnmf import CNMF
-from labelfold.factorization._squared_nmf import ROUNDS
+from labelfold.factorization._squared_nmf import multiplied
 from labelfold.factorization._ssnmf import SSNMF
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 
 TASKS = ["binary", "multiclass", "multilabel"]
 MODELS = [SSNMF, CNMF]
+ROUNDS = inspect.signature(multiplied).parameters["rounds"].default
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(SSNMF|CNMF) stopped after:sklearn.exceptions.ConvergenceWarning"
 )

@@ -61,6 +61,13 @@ def test_a_multiple_of_0_is_unsupervised():
     assert some.dual_coef_.shape[1] == 2
 
 
+def test_a_joint_path_may_begin_unsupervised():
+    X, y, _ = problem(n=40, d=12, n_labelled=15)
+    none, some = NMFAlpha(3, joint=True, max_iter=3, tol=0).path(X, y, [0, 1])
+    assert none.dual_coef_.shape[1] == 0
+    assert some.dual_coef_.shape[1] == 2
+
+
 def test_a_joint_path_goes_on_with_the_dual_variables():
     X, y, _ = problem(n=40, d=12, n_labelled=15)
     options = {"joint": True, "max_iter": 3, "tol": 0, "corrected": False}

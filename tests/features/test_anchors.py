@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labelfold.features import Anchors, anchor_graph, joined, nearest_anchors
-from labelfold.features._anchors import cluster, means_around, rows_around
+from labelfold.features._anchors import (
+    Anchors,
+    anchor_graph,
+    cluster,
+    joined,
+    means_around,
+    nearest_anchors,
+    rows_around,
+)
 from labelfold.rows import as_rows
 
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn import datasets
 
-from labelfold.app.registry._columns import AS_IS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
+from labelfold.app.registry._column_forms import AS_IS, RANKS, TF_IDF, UNIT_VARIANCE, column_kind
 
 
 def pixels(rng):

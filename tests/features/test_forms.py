@@ -7,14 +7,14 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from labelfold.features import (
+from labelfold.features import looks_like_counts
+from labelfold.features._forms import (
     AsTheyAre,
     Ranks,
     RootCounts,
     TfIdf,
     UnitRows,
     UnitVariance,
-    looks_like_counts,
 )
 
 FORMS = [AsTheyAre, UnitVariance, Ranks, UnitRows, RootCounts, TfIdf]

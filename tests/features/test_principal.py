@@ -6,8 +6,7 @@ from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from labelfold.features import Principal
-from labelfold.features._principal import principal_axes
+from labelfold.features import Principal, principal_axes
 from labelfold.rows import as_rows
 
 
@@ -46,7 +45,7 @@ def test_every_container_gives_the_same(container, X):
 @pytest.mark.parametrize("direct", [2000, 0])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_every_way_leads_to_the_same(direct, make, rng, monkeypatch):
-    monkeypatch.setattr("labelfold.features._principal.DIRECT", direct)
+    monkeypatch.setattr("labelfold.features._principal._DIRECT", direct)
     X = rng.standard_normal((30, 4)) @ rng.standard_normal((4, 70)) * 3 + rng.standard_normal((30, 70)) / 10
     for rows in (X, X.T.copy()):
         found = principal_axes(as_rows(make(rows)), 4)
@@ -57,7 +56,7 @@ def test_every_way_leads_to_the_same(direct, make, rng, monkeypatch):
 
 
 def test_axes_of_wide_rows_of_mostly_zeros(rng, monkeypatch):
-    monkeypatch.setattr("labelfold.features._principal.DIRECT", 0)
+    monkeypatch.setattr("labelfold.features._principal._DIRECT", 0)
     X = sparse.random_array((60, 400), density=0.05, rng=rng, format="csr")
     X = sparse.csr_array(X.multiply(10.0 ** -np.linspace(0, 4, 60)[:, None]))
     found, dense = principal_axes(as_rows(X), 4), X.toarray()

@@ -16,7 +16,7 @@ from labelfold.model_selection import (
     SemiSupervisedKFold,
     label_curve,
 )
-from labelfold.model_selection._groups import Groups, copies_of, deal_groups, read_groups
+from labelfold.model_selection._groups import Groups, copies_of, read_groups
 from labelfold.rows._host import row_hashes
 
 
@@ -79,7 +79,7 @@ def test_whole_groups_are_dealt_and_no_class_leaves_training(data):
     k = data.draw(st.integers(2, 5), "k")
     groups = read_groups(codes, l)
     order = np.random.default_rng(0).permutation(len(groups))
-    part = deal_groups(np.eye(4)[y], groups, np.full(k, 1 / k), order)
+    part = groups.dealt(np.eye(4)[y], np.full(k, 1 / k), order)
     for code in range(len(groups)):
         assert len(set(part[groups.codes == code])) == 1
     for c in set(y):
@@ -88,7 +88,7 @@ def test_whole_groups_are_dealt_and_no_class_leaves_training(data):
 
 def test_shares_of_rows_and_classes_are_kept(rng):
     codes, y = np.repeat(np.arange(120), 3), rng.integers(0, 3, 360)
-    part = deal_groups(np.eye(3)[y], Groups(codes), np.array([0.3, 0.7]), rng.permutation(120))
+    part = Groups(codes).dealt(np.eye(3)[y], np.array([0.3, 0.7]), rng.permutation(120))
     assert (part == 0).mean() == pytest.approx(0.3, abs=0.02)
     for c in range(3):
         assert (part[y == c] == 0).mean() == pytest.approx(0.3, abs=0.04)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelfold.numerics._eigen import largest_eigenvectors, signed
+from labelfold.numerics._spectral import largest_eigenvectors, signed
 
 EPS = np.finfo(np.float64).eps
 

@@ -1,20 +1,32 @@
 """Factors of least I-divergence: the updates of the paper, what looking ahead may and may not do, and starts."""
 
+import inspect
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from labelfold.base import descend
 from labelfold.factorization import _klnmf as factors, _klnmf as starts
 from labelfold.factorization._divergence import divergence
 from labelfold.factorization._klnmf import (
-    Guide,
-    divergence_factors,
+    PreservedDirections,
     divergence_start,
+    iterates,
     margins,
     random_factors,
 )
 from labelfold.rows import as_rows
 from reference import nmf_alpha as reference
+
+AHEAD = {"max_beta": 1.0}  # how far the iterations of these tests look ahead; the fixture `rash` changes it
+
+
+def divergence_factors(rows, start, guide=None, *, max_iter, max_beta=None, **options):
+    """Iterate until convergence."""
+    beta = AHEAD["max_beta"] if max_beta is None else max_beta
+    steps = iterates(rows, start, guide, max_iter=max_iter, max_beta=beta)
+    return descend(steps, max_iter=max_iter, **options)
 
 
 def problem(seed=0, n=30, d=20, k=4, dtype=np.float64):
@@ -32,7 +44,7 @@ def guide_of(X, seed=1, q=5, weight=2.5):
     # Rows of S that are zero must not matter: the solver is given the others only.
     index = np.flatnonzero(S.any(axis=1))
     sums = (S.T @ X).astype(X.dtype)
-    return Guide(sparse.csr_array(S[index]), index, as_rows(sums), weight), S
+    return PreservedDirections(sparse.csr_array(S[index]), index, as_rows(sums), weight), S
 
 
 @pytest.mark.parametrize("make", [np.array, sparse.csr_array])
@@ -42,7 +54,7 @@ def test_without_looking_ahead_these_are_the_papers_updates(make, guided):
     guide, S = guide_of(X)
     lam = guide.weight if guided else 0.0
     theirs_V, theirs_H, values = reference.iterate(X.T, V, H.T, S, lam, 6)
-    options = {"max_iter": 6, "tol": 0, "accelerate": False}
+    options = {"max_iter": 6, "tol": 0, "max_beta": 0}
     found = divergence_factors(as_rows(make(X)), (H, V), guide if guided else None, **options)
     np.testing.assert_allclose(found.state.V, theirs_V, rtol=1e-12)
     np.testing.assert_allclose(found.state.H, theirs_H.T, rtol=1e-12)
@@ -70,9 +82,9 @@ def test_the_objective_never_rises_and_is_that_of_the_factors(make, guided, seed
 @pytest.fixture
 def rash(monkeypatch):
     """Look so far ahead that many a pass ends higher."""
-    monkeypatch.setattr(factors, "_FURTHEST", 50.0)
+    monkeypatch.setitem(AHEAD, "max_beta", 50.0)
     monkeypatch.setattr(factors, "_GROWTH", 3.0)
-    monkeypatch.setattr(factors, "_BRAKE", 0.95)
+    monkeypatch.setattr(factors, "_MAX_FALL", 0.95)
 
 
 @pytest.mark.parametrize("guided", [False, True])
@@ -146,7 +158,7 @@ def test_entries_are_zero_or_above_the_floor(make, guided, dtype, share):
     least_V, least_H = share * V.mean(), share * found.state.H.max(axis=1, keepdims=True)
     assert (found.state.H - 0.999 * least_H >= 0).all()
     # One of V may be on its way down by as much as the brake allows.
-    assert (found.state.V[X.any(axis=0)] >= 0.999 * (1 - factors._BRAKE) * least_V).all()
+    assert (found.state.V[X.any(axis=0)] >= 0.999 * (1 - factors._MAX_FALL) * least_V).all()
     # The floor was reached: without it these would be nearer to zero.
     assert (found.state.H[X.any(axis=1)] < 1.001 * least_H[X.any(axis=1)]).any()
     assert (found.state.V[X.any(axis=0)] < 1.001 * least_V).any()
@@ -172,13 +184,14 @@ def test_what_200_plain_updates_reach_takes_a_third_of_the_passes():
     topics, words = rng.dirichlet(np.full(8, 0.3), 600), rng.dirichlet(np.full(300, 0.05), 8)
     rows = as_rows(sparse.csr_array(rng.poisson(60 * topics @ words).astype(np.float64)))
     drawn = random_factors(rows, 12, margins(rows), np.random.default_rng(0))
-    plain = divergence_factors(rows, drawn, max_iter=200, tol=0, accelerate=False).objective
+    plain = divergence_factors(rows, drawn, max_iter=200, tol=0, max_beta=0).objective
     # Looking ahead from the same factors, and from what some of the rows make of them.
     ahead = divergence_factors(rows, drawn, max_iter=200, tol=0).objective
     start = divergence_start(rows, 12, "random", margins(rows), 0)
     both = divergence_factors(rows, start, max_iter=200, tol=0).objective
     assert np.argmax(np.array(ahead) <= plain[-1]) < 120
-    before = starts._TRIES * (starts._ROWS_EACH * 12) / 600  # on some of the rows
+    tries = inspect.signature(starts._basis_of_sample).parameters["max_iter"].default
+    before = tries * (starts._ROWS_EACH * 12) / 600  # on some of the rows
     assert before + np.argmax(np.array(both) <= plain[-1]) < 200 / 3
     assert min(ahead[-1], both[-1]) < plain[-1]
 

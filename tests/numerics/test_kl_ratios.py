@@ -178,7 +178,9 @@ def test_the_basis_steps_and_looks_ahead():
     ahead = np.maximum(plain + 0.7 * (plain - V), 0.8 * plain)
     for place in (np.empty_like(V), V):  # V itself may be written over
         given = sums.copy()
-        new, far, v = loops.multiplied(V_hat, V, given, np.full(3, 2.0), 0.7, 0.2, 1e-300, place)
+        new, far, v = loops.multiply_and_extrapolate(
+            V_hat, V, given, np.full(3, 2.0), 0.7, 0.2, 1e-300, place
+        )
         np.testing.assert_allclose(new, plain)
         np.testing.assert_allclose(far, ahead)
         np.testing.assert_allclose(v, ahead.sum(axis=0))

@@ -99,7 +99,7 @@ def test_leaps_are_steps_among_the_others():
         return lower, rosen(lower), lower
 
     start, done = np.zeros(6), 1e-12
-    for value, x in lbfgs(lambda x: (rosen(x), x), rosen_der, start, leap=leap, leap_every=3):
+    for value, x in lbfgs(lambda x: (rosen(x), x), rosen_der, start, extra_step=leap, extra_step_every=3):
         values.append(value)
         assert value == rosen(x)
         if value < done:

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import polynomial_kernel
 
+from labelfold.features import KernelMap
 from labelfold.numerics._ranges import row_spread
 from labelfold.rows import as_rows
-from labelfold.semi_supervised._laprls import kernel_spread
 
 
 def test_mean_squared_distance_from_the_mean(rng, container):
@@ -31,7 +31,7 @@ def test_equal_rows_have_a_spread_of_one():
     assert row_spread(as_rows(np.ones((1, 3)))) == 1.0
     assert row_spread(as_rows(np.full((9, 60), 1e6 + 0.4, dtype=np.float32))) == 1.0
     assert row_spread(as_rows(sparse.csr_array(np.full((9, 40), 1e6 + 0.4)))) == 1.0
-    assert kernel_spread(np.full((9, 9), 0.1)) == 1.0
+    assert KernelMap.spread(np.full((9, 9), 0.1)) == 1.0
 
 
 def test_squares_that_overflow_are_refused():
@@ -43,7 +43,7 @@ def test_in_the_space_of_a_kernel(rng):
     X = rng.standard_normal((40, 3)) + 1.0
     squares = np.column_stack([X[:, i] * X[:, j] for i in range(3) for j in range(3)])
     K = polynomial_kernel(X, degree=2, gamma=1.0, coef0=0.0)
-    assert kernel_spread(K) == pytest.approx(squares.var(axis=0).sum())
+    assert KernelMap.spread(K) == pytest.approx(squares.var(axis=0).sum())
 
 
 def test_the_spread_of_single_precision_far_from_0(rng):

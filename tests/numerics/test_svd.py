@@ -9,8 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.factorization._components import svd_start
-from labelfold.numerics._eigen import orthonormal
-from labelfold.numerics._svd import randomized_svd
+from labelfold.numerics._spectral import orthonormal, randomized_svd
 from labelfold.rows import Centered, as_rows
 
 EPS = np.finfo(np.float64).eps

@@ -11,7 +11,8 @@ import pytest
 from scipy import sparse
 
 from containers import CONTAINERS, ONE_EACH, params
-from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows, is_table
+from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
+from labelfold.rows._containers import is_table
 from labelfold.rows._sums import total
 
 N, D, K = 53, 9, 4
@@ -137,7 +138,7 @@ def test_rows_operations_give_the_dense_answer(container, view, rng, many_blocks
     eps = np.float64
     close(rows.mean(), A.mean(axis=0), size.mean(axis=0), N, eps)
     close(rows.gram(), A.T @ A, size.T @ size, 2 * N, eps)
-    close(rows.get(rows.squared_norms()), (A**2).sum(axis=1), (size**2).sum(axis=1), 2 * A.shape[1], eps)
+    close(rows.get(rows.map(norms)), (A**2).sum(axis=1), (size**2).sum(axis=1), 2 * A.shape[1], eps)
     squared = rows.squared_norm()
     assert isinstance(squared, float)
     close(squared, (A**2).sum(), (size**2).sum(), 2 * A.size, eps)
@@ -270,6 +271,14 @@ def product(X, M):
     return X @ M
 
 
+def norms(X):
+    return X.sq()
+
+
+def repeat(start, stop, h):
+    return np.repeat(h[:, None] / 4, 2, axis=1)
+
+
 def update(X, H, h, M):
     return H + X @ M, (X.t(H), X.t(h))
 
@@ -284,7 +293,7 @@ def test_row_state_goes_round(container, rng, many_blocks):
     for kept in (rows, Centered(rows)):
         np.testing.assert_array_equal(kept.pick(kept.put(h), some), h[some])
         np.testing.assert_array_equal(kept.pick(h, some), h[some])
-        repeated = kept.get(kept.repeated(kept.put(h), 2, 4.0))
+        repeated = kept.get(kept.each(repeat, kept.put(h)))
         np.testing.assert_array_equal(repeated, np.stack([h, h], axis=1) / 4)
     H, kept = rows.map(product, shared=(M,)), rows.put(h)
     for generation in range(1, 4):
@@ -449,7 +458,7 @@ def test_compiled_products_equal_scipy(
     rows = as_rows(X)
     XM, XtH = rows.sweep(product_and_transposed, H, shared=(np.asfortranarray(M),))
     assert len(gathers) == len(scatters) > 10  # blocks
-    monkeypatch.setattr("labelfold.rows._blocks._SMALL_PRODUCT", np.inf)
+    monkeypatch.setattr("labelfold.rows._sums._SMALL_PRODUCT", np.inf)
     slow_XM, slow_XtH = rows.sweep(product_and_transposed, H, shared=(M,))
     assert len(gathers) == len(scatters) == len(rows.cuts()) - 1
     A = abs(X.astype(np.float64))

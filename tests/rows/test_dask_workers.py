@@ -18,7 +18,7 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 from labelfold import LDA, SSNMF  # noqa: E402
 from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
-from labelfold.rows.adapters._dask import _KEPT, DaskRows  # noqa: E402
+from labelfold.rows.adapters._dask import _ROW_STATE, DaskRows  # noqa: E402
 from labelfold.rows.adapters._local import all_finite, dense_block_rows  # noqa: E402
 
 QUIET = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
@@ -70,7 +70,7 @@ def generations(rows, times, lose=lambda generation, H: None):
 
 
 def parts(H):
-    return H.__dict__[_KEPT].parts
+    return H.__dict__[_ROW_STATE].parts
 
 
 def test_a_pass_is_one_task_for_each_worker(client):
@@ -105,11 +105,15 @@ def test_row_results_are_cut_by_tasks_that_travel_with_the_pass(name, messages, 
     )
     X = persisted(client)
     rows, M = as_rows(X), np.arange(12.0).reshape(6, 2)
-    found = rows @ M if name == "product" else rows.squared_norms()
+    found = rows @ M if name == "product" else rows.map(_norms)
     assert len(sent) == messages
     assert set(distributed.futures_of(found)) == set(found.dask.values())
     own = X.compute()
     np.testing.assert_allclose(found.compute(), own @ M if name == "product" else (own**2).sum(axis=1))
+
+
+def _norms(X):
+    return X.sq()
 
 
 def test_copies_of_chunks_are_used_evenly(client):
@@ -131,9 +135,9 @@ def test_row_state_that_is_lost_is_computed_again(at, client, monkeypatch):
     """From the last copies, so at most as many passes are repeated as lie between copies, for the lost rows alone."""
     X = persisted(client)
     want, want_sums = generations(as_rows(X), at + 3)
-    again, ran = [], _dask_workers.Step.again
+    again, ran = [], _dask_workers.Step.recomputed
     monkeypatch.setattr(
-        _dask_workers.Step, "again", lambda self, g, done: again.append(g) or ran(self, g, done)
+        _dask_workers.Step, "recomputed", lambda self, g, done: again.append(g) or ran(self, g, done)
     )
 
     def lose(generation, H):

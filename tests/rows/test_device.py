@@ -11,9 +11,8 @@ import labelfold.rows.adapters._device as device_rows
 from containers import CONTAINERS, params
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
-from labelfold.rows.adapters._device_blocks import to_host
-from labelfold.rows.adapters._device_sparse import SPARSE
-from labelfold.rows.loops import on_gpu
+from labelfold.rows.adapters._device import MIN_ZEROS
+from labelfold.rows.adapters._device_blocks import for_gpu_loops, to_host
 
 torch_too = pytest.mark.parametrize("container", params("device"))
 
@@ -48,13 +47,15 @@ def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
     M = np.random.default_rng(1).standard_normal((5, 2))
     rows = as_rows(container.build(X, tmp_path))
     late = []
-    may = device_rows.DeviceRows.may_shift_late
+    may = device_rows.DeviceRows.may_center_products
     monkeypatch.setattr(
-        device_rows.DeviceRows, "may_shift_late", lambda self, a: late.append(may(self, a)) or late[-1]
+        device_rows.DeviceRows, "may_center_products", lambda self, a: late.append(may(self, a)) or late[-1]
     )
     view = Centered(rows)
     H, sums = view.sweep(_there_and_back, shared=(M,))
-    assert set(late) == (set() if on_gpu(rows.X) else {offset < 1})  # there loops subtract it as they read
+    assert set(late) == (
+        set() if for_gpu_loops(rows.X) else {offset < 1}
+    )  # there loops subtract it as they read
     exact = X.astype(np.float64) - view.center
     np.testing.assert_allclose(rows.get(H), exact @ M, atol=2e-6)
     for found, wanted in zip(sums, (exact.T @ (exact @ M), exact.sum(axis=0), exact.T @ exact), strict=True):
@@ -94,7 +95,7 @@ def test_less_memory_than_a_pass_takes(container, tmp_path, monkeypatch):
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
         return block.colsum()
 
-    monkeypatch.setattr(device_rows, "LEAST_DEVICE_BYTES", 64)
+    monkeypatch.setattr(device_rows, "MIN_DEVICE_BYTES", 64)
     rows._bytes = X.nbytes
     np.testing.assert_allclose(rows.sum(hungry), X.sum(axis=0, dtype=np.float64), rtol=1e-6)
     assert sizes[0] == 5000
@@ -214,7 +215,7 @@ def test_sparse_tensors(estimator, layout, density):
     X[(0.7 if density == "some" else 1.04) > X] = 0
     y = np.arange(200) % 3
     X[y == 1, 0] += 1
-    assert (SPARSE * (X != 0).sum() > X.size) == (density == "some")
+    assert (MIN_ZEROS * (X != 0).sum() > X.size) == (density == "some")
     dense = estimator.fit(X, y).transform(X)
     device = next(c for c in CONTAINERS if c.name == "torch").build(X, None).device
     tensor = getattr(torch.from_numpy(X).to(device), layout)()
@@ -274,8 +275,8 @@ def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
-    from labelfold.factorization import _divergence as ratios, _triton_divergence as loops
-    from labelfold.rows.loops import _triton_loops as products
+    from labelfold.factorization import _divergence as ratios
+    from labelfold.rows.loops import _triton_loops as products, _triton_ratios as loops
 
     n, d, k = shape
     rng = np.random.default_rng(0)

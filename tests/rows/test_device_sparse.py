@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import labelfold.rows.adapters._device as device_rows
-import labelfold.rows.adapters._device_sparse as device_sparse
 from containers import CONTAINERS
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.factorization._divergence import divergence, kl_rows, kl_sums, solve_rows
@@ -38,19 +37,18 @@ def host(Z):
 def _everything(X, M, H, W):
     P = X @ M
     rows = torch.stack([X.sq(), X @ M[:, 0]], 1)
-    sums = (X.t(H), X.colsum(), X.colsq(), X.double().gram(), X.double().qr(H), X.normal(W), X.inner(P))
+    sums = (X.t(H), X.colsum(), X.colsq(), X.double().gram(), X.normal(W), X.inner(P))
     return torch.cat([P, rows], 1), sums
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("view", ["plain", "centered", "weighted"])
 @pytest.mark.parametrize("n_blocks", [1, 4])
-def test_every_operation_of_a_device_block(dtype, view, n_blocks, monkeypatch):
-    monkeypatch.setattr(device_sparse, "_DENSE_BYTES", 8 * D * 100)  # several pieces
+def test_every_operation_of_a_device_block(dtype, view, n_blocks):
     X, rng = entries(dtype), np.random.default_rng(1)
     M, H, W = (rng.standard_normal(shape).astype(dtype) for shape in ((D, K), (N, K), (D, K)))
     rows = as_rows(tensor(X))
-    rows._bytes = -(-rows._bytes_of_rows() // n_blocks)
+    rows._bytes = -(-X.nbytes // n_blocks)
     assert len(rows.cuts()) == n_blocks + 1
     exact, given = X.astype(np.float64), rows
     if view != "plain":
@@ -60,15 +58,16 @@ def test_every_operation_of_a_device_block(dtype, view, n_blocks, monkeypatch):
         weights = rng.random(N).astype(dtype)
         exact, given = exact * weights[:, None], Weighted(given, weights)
     mapped, sums = given.sweep(_swapped, rows.put(H), shared=(M, W))
+    _, R = given.sweep(_factor, rows.put(H), most_rows=150)  # merged from four blocks
     M, H, W = (a.astype(np.float64) for a in (M, H, W))
     eps = float(np.finfo(dtype).eps)
     near(host(mapped)[:, :K], eps, exact, M)
     near(host(mapped)[:, K], eps, exact**2, np.ones(D))
     near(host(mapped)[:, K + 1], eps, exact, M[:, 0])
     both, ones = np.hstack([exact, H]), np.ones(N)
-    factors = [(exact, H), (exact, ones), (exact**2, ones), (exact, exact), (both, both), (exact, exact @ W)]
-    found = [*sums[:4], sums[4].T @ sums[4], *sums[5:]]
-    for got, (left, right) in zip(found, [*factors, (exact @ M, exact @ M)], strict=True):
+    factors = [(exact, H), (exact, ones), (exact**2, ones), (exact, exact), (exact, exact @ W)]
+    factors += [(exact @ M, exact @ M), (both, both)]
+    for got, (left, right) in zip([*sums, R.T @ R], factors, strict=True):
         near(got, eps, left.T, right)
 
 
@@ -80,6 +79,10 @@ def near(found, eps, left, right):
 
 def _swapped(X, H, M, W):
     return _everything(X, M, H, W)
+
+
+def _factor(X, H):
+    return None, X.double().qr(H)
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 8, 10, 33, 74])
@@ -129,14 +132,14 @@ def test_some_rows_stay_on_the_device_where_they_are_many(monkeypatch):
     X, index = entries(), np.array([3, 599, 3, 7, 250])
     rows = as_rows(tensor(X))
     for most in (0, 1 << 20):
-        monkeypatch.setattr("labelfold.rows.adapters._device_sparse.FEW_BYTES", most)
+        monkeypatch.setattr("labelfold.rows.adapters._device.FEW_BYTES", most)
         some = rows.subset(index)
         assert some.in_memory == (most > 0)
         np.testing.assert_array_equal(some.take(np.arange(5)).whole().dense(), X[index])
 
 
 def test_less_memory_than_a_pass_over_sparse_rows_of_a_device_takes(monkeypatch):
-    monkeypatch.setattr(device_rows, "LEAST_DEVICE_BYTES", 64)
+    monkeypatch.setattr(device_rows, "MIN_DEVICE_BYTES", 64)
     X = entries()
     rows = as_rows(tensor(X))
     rows.t(X[:, :2])
@@ -146,10 +149,10 @@ def test_less_memory_than_a_pass_over_sparse_rows_of_a_device_takes(monkeypatch)
             raise OutOfMemoryError("CUDA out of memory")
         return block.t(block @ np.eye(D, 2, dtype=np.float32))
 
-    rows._bytes = int(rows._bytes_of_rows())
+    rows._bytes = X.nbytes
     wanted = X.astype(float).T @ X[:, :2].astype(float)
     np.testing.assert_allclose(rows.sum(hungry), wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
-    assert all(b - a <= 200 for a, b in rows._flipped)  # copies for larger blocks are let go of
+    assert all(b - a <= 200 for a, b in rows._parts)  # transposes of larger blocks are let go of
 
 
 class OutOfMemoryError(RuntimeError):

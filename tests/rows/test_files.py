@@ -19,8 +19,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from labelfold import KLNMF, LDA, Recipe
-from labelfold.rows import as_rows
-from labelfold.rows.adapters import _columnar, _files, _files as _svmlight, _stream
+from labelfold.rows import _blocks, as_rows
+from labelfold.rows.adapters import _files
 from labelfold.rows.adapters._files import read_rows
 from labelfold.rows.adapters._stream import Cache
 
@@ -36,11 +36,10 @@ FORMATS = ["npy", "fortran.npy", "parquet", "wide.parquet", "wide-group.parquet"
 def small_blocks(monkeypatch):
     """Make every reader and every pass work on many blocks."""
     for module, name, value in (
-        (_stream, "FILE_BYTES", 500),
-        (_stream, "FILE_ROWS", 4),
-        (_files, "FILE_MOST_BYTES", 2000),
-        (_columnar, "CHUNK", 3000),
-        (_svmlight, "CHUNK", 1500),
+        (_blocks, "DENSE_BYTES", 2000),
+        (_blocks, "DENSE_ROWS", 16),
+        (_files, "MAX_DENSE_BYTES", 4000),
+        (_files, "CHUNK", 1500),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -85,7 +84,7 @@ def opened(path: Path) -> tuple:
 def test_every_format_is_the_same_as_memory(name, data, tmp_path, temporary, small_blocks, monkeypatch):
     X, y = data
     if "wide" in name:
-        monkeypatch.setattr(_columnar, "COLUMNS_AT_ONCE", 2)
+        monkeypatch.setattr(_files, "COLUMNS_AT_ONCE", 2)
     groups = {"row_group_size": N if "group" in name else 20}
     rows, read = opened(written(X, y, tmp_path / f"X.{name}", **groups))
     assert rows.shape == X.shape
@@ -176,7 +175,7 @@ def test_labels_of_a_table(tmp_path):
 
 @pytest.mark.parametrize("name", ["csv", "parquet"])
 def test_a_table_through_a_recipe(name, tmp_path, small_blocks, monkeypatch):
-    monkeypatch.setattr(_columnar, "TABLE_ROWS", 30)
+    monkeypatch.setattr(_files, "TABLE_ROWS", 30)
     rng = np.random.default_rng(0)
     table = {
         "age": rng.integers(20, 60, N),

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from labelfold.rows import _blocks as _gram_update
-from labelfold.rows._blocks import add_gram
+from labelfold.rows import _sums as _gram_update
+from labelfold.rows._sums import add_gram
 
 LAYOUTS = {
     "C": lambda X: X,

@@ -161,10 +161,10 @@ def peak(call) -> int:
 @pytest.mark.parametrize("layout", ["C", "F", "strided", "csr", "csr-int64", "npy"])
 def test_a_pass_makes_no_copy_of_X(layout, rng, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELFOLD_NUM_THREADS", "2")
-    monkeypatch.setattr("labelfold.rows.adapters._local.DENSE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows._blocks.DENSE_BYTES", 1 << 17)
     monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_BYTES", 1 << 17)
     monkeypatch.setattr("labelfold.rows.adapters._local.SPARSE_ROWS", 256)
-    monkeypatch.setattr("labelfold.rows.adapters._stream.FILE_BYTES", 1 << 17)
+    monkeypatch.setattr("labelfold.rows.adapters._stream.BESIDE", 1)
     n, d = 40_000, 50
     X = rng.standard_normal((n, d))
     if layout == "F":

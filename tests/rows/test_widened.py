@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from labelfold.rows import _wrappers as _widened
+from labelfold.rows import _blocks
+from labelfold.rows._blocks import BESIDE, WidenedBlock
 from labelfold.rows._sums import total
-from labelfold.rows._wrappers import WidenedBlock
 
 
 @pytest.mark.parametrize("shape", [(23, 4, 3), (8, 4, 3), (24, 4, 1), (0, 4, 3), (23, 0, 3), (23, 4, 0)])
 @pytest.mark.parametrize("strided", [False, True])
 def test_sums_of_several_tiles_are_those_of_all_rows(shape, strided, rng, monkeypatch):
-    monkeypatch.setattr(_widened, "_TILE_BYTES", 8)
-    monkeypatch.setattr(_widened, "_TILE_ROWS", 8)
+    monkeypatch.setattr(_blocks, "DENSE_BYTES", 1)
+    monkeypatch.setattr(_blocks, "DENSE_ROWS", 8 / BESIDE)
     n, d, k = shape
     X = rng.standard_normal((2 * n, d)).astype(np.float32)
     X = X[::2] if strided else X[:n]

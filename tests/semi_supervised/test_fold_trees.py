@@ -43,7 +43,7 @@ def test_trees_on_coded_classes_are_those_of_a_classifier(thresholds):
 def test_a_labelled_row_is_told_by_trees_that_have_not_seen_it(thresholds):
     X, y, _ = thresholds
     X, Y = X[:47], np.eye(3)[y[:47]]
-    grown = grow(X, Y, 1.0, False, 4, 0)
+    grown = grow(X, Y, 1.0, False, 0, per_part=4)
     said = of_each_tree(grown.trees, places(grown.trees, X))
     # a tree is right on every row that it was grown on, so the rows it errs on are of its own part
     wrong = np.abs(said - Y).max(axis=2) > 1e-9
@@ -112,7 +112,7 @@ def test_every_task_and_a_saved_model(thresholds, tmp_path, kind):
 def test_trees_are_the_same_for_sparse_rows_and_without_their_compiled_form(thresholds):
     X, y, _ = thresholds
     X = np.where(np.abs(X) < 0.5, 0.0, X)
-    nodes = grow(X[:80], np.eye(3)[y[:80]], 1.0, False, 4, 0).trees
+    nodes = grow(X[:80], np.eye(3)[y[:80]], 1.0, False, 0, per_part=4).trees
     bare = pickle.loads(pickle.dumps(nodes))
     assert not bare._compiled
     for one in (nodes, bare):
@@ -155,7 +155,7 @@ def test_where_there_are_no_trees(rng, thresholds):
 
 def test_many_labels_keep_the_trees_small(rng):
     X = rng.standard_normal((6000, 3))
-    nodes = grow(X, np.eye(2)[(X[:, 0] > 0).astype(int)], 1.0, False, 16, 0).trees
+    nodes = grow(X, np.eye(2)[(X[:, 0] > 0).astype(int)], 1.0, False, 0).trees
     assert nodes.values.size <= 4_000_000
     assert nodes.depth < 60
 

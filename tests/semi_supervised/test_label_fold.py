@@ -13,10 +13,15 @@ import labelfold
 from labelfold import LabelFold
 from labelfold.labels import read_labels
 from labelfold.model_selection._groups import Groups
+from labelfold.semi_supervised._calibration import accuracy_interval, steepness
 from labelfold.semi_supervised._label_fold import unsupervised
-from labelfold.semi_supervised._new_rows import accuracy_interval, steepness
-from labelfold.semi_supervised._solver import errors_without_each, leave_one_out, spectrum
-from labelfold.semi_supervised._views import KERNELS, RIDGES, View, forms_for, views_of
+from labelfold.semi_supervised._views import KERNELS, View, forms_for, views_of
+from labelfold.semi_supervised._weights import (
+    default_ridges,
+    errors_without_each,
+    leave_one_out,
+    spectrum,
+)
 from reference import label_fold as reference
 
 RIDGE = np.array([1e-3, 1e-1, 10.0])
@@ -111,7 +116,7 @@ def test_leave_one_out_is_refitting_without_the_row(rng, is_kernel):
     left = leave_one_out(found, Y, RIDGE, alone)
     K = phi @ phi.T + 0.1
     for r, ridge in enumerate(RIDGE):
-        np.testing.assert_allclose(left.residuals[r], reference.left_out(K, Y, ridge), atol=1e-9)
+        np.testing.assert_allclose(left[r], reference.left_out(K, Y, ridge), atol=1e-9)
     without = errors_without_each(found, Y, RIDGE, alone, 1.0)
     for i in (0, 7):
         rest = np.delete(np.arange(12), i)
@@ -130,9 +135,7 @@ def test_leaving_out_groups_is_refitting_without_them(rng, is_kernel, codes):
     left, K = leave_one_out(found, Y, RIDGE, groups), phi @ phi.T + 0.1
     without = errors_without_each(found, Y, RIDGE, groups, np.array([1.0, 2.0]))
     for r, ridge in enumerate(RIDGE):
-        np.testing.assert_allclose(
-            left.residuals[r], reference.left_out(K, Y, ridge, groups.codes), atol=1e-6
-        )
+        np.testing.assert_allclose(left[r], reference.left_out(K, Y, ridge, groups.codes), atol=1e-6)
         for i in (0, 5, 8):
             rest = np.flatnonzero(groups.codes != groups.codes[i])
             residuals = reference.left_out(K[np.ix_(rest, rest)], Y[rest], ridge, groups.codes[rest]) / [1, 2]
@@ -396,7 +399,7 @@ def test_refit_leaves_next_to_no_weight_out_of_the_score(clusters):
     assert ((every > 0) & (every < 1e-2 * every.max())).any()
     before = fold.transduction_
     weights = fold.refit(some_labels(y)).view_weights_["weight"]
-    assert not ((weights > 0) & (weights < 1e-2 * weights.max() / len(RIDGES))).any()
+    assert not ((weights > 0) & (weights < 1e-2 * weights.max() / len(default_ridges()))).any()
     assert weights.sum() == pytest.approx(1)
     assert np.mean(fold.transduction_ == before) > 0.95
 
@@ -584,7 +587,7 @@ def test_every_row_labelled(clusters):
 def test_regressions_made_again_are_those_that_were_kept(clusters, monkeypatch):
     X, y = clusters
     kept = LabelFold().fit(X, some_labels(y))
-    monkeypatch.setattr("labelfold.semi_supervised._solver._KEPT_ROWS", 0)
+    monkeypatch.setattr("labelfold.semi_supervised._weights.MAX_GRAM_BYTES", 0)
     again = LabelFold().fit(X, some_labels(y))
     np.testing.assert_array_equal(again.embedding_, kept.embedding_)
     assert again.loo_score_ == kept.loo_score_
@@ -594,14 +597,14 @@ def test_leaving_out_a_rows_own_error_is_near_to_refitting(rng, monkeypatch):
     y = np.arange(300) % 2
     X = rng.standard_normal((300, 4)) + y[:, None]
     exact = LabelFold(forms=["as they are"]).fit(X, y)
-    monkeypatch.setattr("labelfold.semi_supervised._solver._EXACT_ROWS", 0)
+    monkeypatch.setattr("labelfold.semi_supervised._weights._EXACT_ROWS", 0)
     near = LabelFold(forms=["as they are"]).fit(X, y)
     assert abs(near.loo_score_ - exact.loo_score_) <= 0.01
 
 
 def test_many_labelled_rows_take_landmarks(rng, monkeypatch):
-    monkeypatch.setattr("labelfold.semi_supervised._fold.LANDMARKS", 30)
-    monkeypatch.setattr("labelfold.semi_supervised._fold.KERNEL_ROWS", 40)
+    monkeypatch.setattr("labelfold.semi_supervised._views._KERNEL_ROWS", 30)
+    monkeypatch.setattr("labelfold.semi_supervised._views._LINEAR_ROWS", 40)
     X, y = make_moons(150, noise=0.1, random_state=0)
     fold = LabelFold(forms=["as they are"], views=["linear", "rbf", "laplace"]).fit(X, y)
     np.testing.assert_allclose(fold.transform(X), fold.embedding_, atol=1e-9)
@@ -667,4 +670,4 @@ def test_no_warning_on_plain_data(clusters):
 def test_names_of_views_are_different():
     names = [view.name for view in views_of("ranks")]
     assert len(set(names)) == len(names)
-    assert len(RIDGES) == len(set(RIDGES))
+    assert len(set(default_ridges())) == len(default_ridges())

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from labelfold.labels import read_labels
-from labelfold.numerics._linear_svm import linear_svms, svm_objective
+from labelfold.numerics._linear_svm import linear_svm, svm_objective
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._tsvm import TSVM, objective, switches
 
@@ -82,7 +82,7 @@ def test_at_the_end_neither_machine_nor_pair_can_do_better(task, max_switches):
     X, y, _ = problem(task)
     model = TSVM(C=1.0, max_switches=max_switches, n_stages=3, tol=1e-9, max_iter=200).fit(X, y)
     signs, C, _, free = parts(model, X, y)
-    best = linear_svms(X, signs, C, fit_intercept=True, tol=1e-10)
+    best = linear_svm(X, signs, C, fit_intercept=True, tol=1e-10)
     np.testing.assert_allclose(model.coef_, best.w, atol=1e-4)
     np.testing.assert_allclose(model.intercept_, best.intercept, atol=1e-4)
     margins = X @ model.coef_.T + model.intercept_
@@ -136,7 +136,7 @@ def test_without_unlabelled_rows_or_their_weight_it_is_the_svm(task, held, fit_i
         (TSVM(C=2.0, **options).fit(held(X[index]), y[index]), index),
         (TSVM(C=2.0, unlabeled_weight=0.0, **options).fit(held(X), y), index),
     ):
-        best = linear_svms(X[rows], T, 2.0, fit_intercept=fit_intercept, tol=1e-10)
+        best = linear_svm(X[rows], T, 2.0, fit_intercept=fit_intercept, tol=1e-10)
         np.testing.assert_allclose(model.coef_, best.w, atol=1e-4)
         np.testing.assert_allclose(model.intercept_, best.intercept, atol=1e-4)
         assert [len(stages) for stages in model.objective_] == [1] * T.shape[1]

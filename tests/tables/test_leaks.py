@@ -8,7 +8,7 @@ from scipy import stats
 
 from labelfold import LDA, Recipe, load, save
 from labelfold.tables._column import TELLS
-from labelfold.tables._differences import Differences, in_words
+from labelfold.tables._differences import Differences
 from labelfold.tables._target import Target
 
 N, LABELLED = 500, 40
@@ -255,7 +255,7 @@ def test_a_column_in_which_labelled_rows_differ_is_named(kind):
     (one,) = recipe.differences_
     assert one["name"] == ("other[1]" if kind == "an item of a list" else "other")
     assert one["what"].startswith(EVENTS[kind])
-    (said,) = in_words(recipe.differences_, len(recipe.used_))
+    (said,) = Differences.sentences(recipe.differences_, len(recipe.used_))
     assert said.startswith(
         f"Labelled rows differ from the others in 1 of {len(table.columns)} columns: 'other"
     )
@@ -269,7 +269,7 @@ def test_shares_are_those_of_the_rows():
     (one,) = found.result(1)
     assert one["what"] == "is above 1"
     assert (one["labelled"], one["others"]) == (0.75, 0.25)  # a quarter of each is missing
-    said = in_words([one] * 5, 9)[0]
+    said = Differences.sentences([one] * 5, 9)[0]
     assert said.startswith(
         "Labelled rows differ from the others in 5 of 9 columns, most in these: '0' is above 1 in 75%"
     )

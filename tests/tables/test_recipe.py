@@ -13,13 +13,12 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
 import labelfold.tables._arrow as blocks
-import labelfold.tables._columns as columns
 import labelfold.tables._recipe as recipes
-import labelfold.tables._recipe as stacks
+import labelfold.tables._roles as roles
 from labelfold import LDA, Recipe, UnseenValuesWarning, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of
-from labelfold.tables._numbers import numbers, parsed, writing_of
+from labelfold.tables._numbers import format_of, numbers, parsed
 from labelfold.tables._steps import EachValue, HashedWords
 
 N = 60
@@ -255,8 +254,8 @@ def test_parts_of_the_calendar_that_go_along_with_the_labels():
 )
 def test_numbers_as_people_write_them(cells, expected):
     column = pa.chunked_array([cells])
-    assert parsed(column, writing_of(cells)[0]).to_pylist() == expected
-    np.testing.assert_array_equal(numbers(column, writing_of(cells)[0]), np.array(expected, dtype=float))
+    assert parsed(column, format_of(cells)[0]).to_pylist() == expected
+    np.testing.assert_array_equal(numbers(column, format_of(cells)[0]), np.array(expected, dtype=float))
 
 
 @pytest.mark.parametrize(
@@ -392,8 +391,8 @@ def test_hashing_is_that_of_scikit_learn():
 
 
 def test_text_of_very_many_rows_is_hashed(monkeypatch, tmp_path):
-    monkeypatch.setattr(columns, "_HASH_WORDS_FROM", 50)
-    monkeypatch.setattr(stacks, "_SINGLE_FROM", 50)
+    monkeypatch.setattr(roles, "BLOCK", 50)
+    monkeypatch.setattr(recipes, "BLOCK", 50)
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     words = np.array([["cat", "dog", "fish", "bird"], ["car", "bus", "boat", "tram"]])

@@ -1,30 +1,28 @@
-from ._decisions import (
-    Decisions as Decisions,
-    TaskScore as TaskScore,
-    classifies as classifies,
-    indicator_scores as indicator_scores,
-    linear_values as linear_values,
-    measure_of as measure_of,
-)
 from ._descent import (
-    Descent as Descent,
     Iterates as Iterates,
     Iterative as Iterative,
     descend as descend,
     repeated as repeated,
 )
 from ._estimator import (
-    BLOCK_BYTES as BLOCK_BYTES,
     ITERATIONS as ITERATIONS,
+    Decisions as Decisions,
     KernelForm as KernelForm,
     LinearReducer as LinearReducer,
     Reducer as Reducer,
     RowsEstimator as RowsEstimator,
     RowsTransformer as RowsTransformer,
     Scores as Scores,
+    TaskScore as TaskScore,
+    classifies as classifies,
     constraints as constraints,
     fitting as fitting,
     labelled_rows as labelled_rows,
     refuse_without_kernel as refuse_without_kernel,
     spread as spread,
+)
+from ._scores import (
+    indicator_scores as indicator_scores,
+    linear_values as linear_values,
+    measure_of as measure_of,
 )

@@ -80,7 +80,7 @@ def descend(
     iterates : generator
         Yields a state and its objective in each iteration, and is sent whether the objective rose.
     max_iter : int
-        Largest number of iterations.
+        Maximum number of iterations.
     tol : float or None
         Tolerance; None if the generator ends by itself.
     start : (state, float), optional

@@ -1,32 +1,36 @@
-"""The base of all estimators: it reads X and y, and selects the labelled rows."""
+"""The base classes of estimators: reading X and y, feature maps of kernels, projection, predictions from scores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import ClassifierTags, RegressorTags
+from sklearn.utils.validation import check_is_fitted
 
-from labelfold.labels import Labels, read_labels
+from labelfold.base._scores import decide, measure_of
+from labelfold.labels import Labels, read_labels, score_targets
 from labelfold.rows import (
     Centered,
     Featurized,
     Rows,
     all_finite,
-    as_rows,
-    columns_of,
-    first_unlike_a_number,
+    dense_block_rows,
     gathered,
-    is_table,
-    refuse_odd_table,
-    stored_values,
     to_host,
+    validated_rows,
 )
-from labelfold.utils import Interval, StrOptions, check_feature_names, check_n_features, fit_context
+from labelfold.utils import (
+    Interval,
+    StrOptions,
+    available_if,
+    fit_context,
+)
 
 _COUNT = Interval(Integral, 1, None, closed="left")
 _ABOVE_ZERO = Interval(Real, 0, None, closed="neither")
@@ -66,8 +70,8 @@ def constraints(*names: str, **own: Any) -> dict[str, Any]:
 
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
-# Bytes of a block of features.
-BLOCK_BYTES = 4 << 20
+# Log odds of a label, or of a class against all others, if the score equals its target.
+_LOG_ODDS = 2.0
 
 
 class RowsEstimator(BaseEstimator):
@@ -78,9 +82,9 @@ class RowsEstimator(BaseEstimator):
     # The tasks that are accepted.
     _allowed: ClassVar[tuple[str, ...]] = ("binary", "multiclass")
 
-    # Largest number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
+    # Maximum number of components, as a multiple of the larger side of X; None if the method itself keeps at most the
     # rank.
-    _most_components: ClassVar[int | None] = None
+    _max_components: ClassVar[int | None] = None
 
     # Whether `fit` needs y.
     _needs_labels: ClassVar[bool] = True
@@ -101,48 +105,15 @@ class RowsEstimator(BaseEstimator):
 
     def _rows(self, X: Any, *, reset: bool) -> Rows:
         """Return validated rows. With ``reset``, in fit, the number and names of the columns are stored."""
-        if is_table(X):
-            refuse_odd_table(X)
-            try:
-                rows = as_rows(
-                    validate_data(
-                        self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
-                    )
-                )
-            except (TypeError, ValueError) as error:
-                if cell := first_unlike_a_number(X):
-                    why = f" ({error})" if " of type " in cell else ""
-                    raise (TypeError if isinstance(error, TypeError) else ValueError)(
-                        f"{cell}, where {type(self).__name__} expects numbers; put labelfold.Recipe() before it in a "
-                        f"pipeline, which reads text, categories and dates, or drop the column{why}"
-                    ) from None
-                raise
-        else:
-            rows = as_rows(X, None if reset else self)  # checks the values, unless they are rows already
-            if rows.names is not None:
-                self._check_names(rows.names, reset=reset)
-            elif rows is not X:
-                check_feature_names(self, columns_of(X, rows.shape[1]), reset=reset)
-            check_n_features(self, rows, reset=reset)
-        if reset and self._most_components is not None:
-            k, most = getattr(self, "n_components", None), self._most_components * max(rows.shape)
-            if isinstance(k, Integral) and int(k) > most:
+        rows = validated_rows(self, X, reset=reset)
+        if reset and self._max_components is not None:
+            k, n_max = getattr(self, "n_components", None), self._max_components * max(rows.shape)
+            if isinstance(k, Integral) and int(k) > n_max:
                 raise ValueError(
                     f"n_components={k} was given for X of {rows.shape[0]} rows and {rows.shape[1]} columns, where "
-                    f"{most} at most is expected"
+                    f"{n_max} at most is expected"
                 )
         return rows
-
-    def _check_names(self, names: list[str], *, reset: bool) -> None:
-        """Store the names of the columns of a file, or compare them with those of `fit`."""
-        if reset:
-            self.feature_names_in_ = np.array(names, dtype=object)
-        elif list(getattr(self, "feature_names_in_", names)) != names:
-            now, then = (", ".join(map(repr, some[:5])) for some in (names, list(self.feature_names_in_)))
-            raise ValueError(
-                f"X has the columns {now}, ..., where {type(self).__name__} was fitted on {then}, ...; give it the "
-                "same columns in the same order"
-            )
 
     def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
@@ -163,7 +134,7 @@ class RowsEstimator(BaseEstimator):
         else:
             self.__dict__.pop("classes_", None)
 
-    def _seen(self, rows: Rows) -> Rows:
+    def _featurized(self, rows: Rows) -> Rows:
         """Return the rows as the components see them: after the feature map, if there is one."""
         feature_map = getattr(self, "feature_map_", None)
         if feature_map is None:
@@ -226,7 +197,7 @@ def fitting(fit: _Fit) -> _Fit:
                 fitted = fit(self, *args, **options)
         except (np.linalg.LinAlgError, ArithmeticError) as error:
             raise _out_of_range(self) from error
-        if any(_is_lost(value) for name, value in vars(self).items() if name.endswith("_")):
+        if not all(all_finite(value) for name, value in vars(self).items() if name.endswith("_")):
             raise _out_of_range(self)
         return fitted
 
@@ -236,7 +207,7 @@ def fitting(fit: _Fit) -> _Fit:
 
 def finite(model: Any, made: Any) -> Any:
     """Return the output of a fitted model; raise an error if it has overflowed."""
-    if _is_lost(made):
+    if not all_finite(made):
         raise ValueError(
             f"{type(model).__name__} makes numbers of these rows that leave the range of {made.dtype}; give X in the "
             "scale of the rows it was fitted to, in float64"
@@ -252,13 +223,6 @@ def _out_of_range(model: Any) -> ValueError:
     )
 
 
-def _is_lost(value: Any) -> bool:
-    """Return whether an array of floats has entries that are not finite."""
-    if getattr(getattr(value, "dtype", None), "kind", "") != "f":
-        return False
-    return not all_finite(stored_values(value))
-
-
 def refuse_without_kernel(**given: Any) -> None:
     """Raise an error if parameters of a kernel are given without a kernel, unless they are None or "auto"."""
     for name, value in given.items():
@@ -268,7 +232,7 @@ def refuse_without_kernel(**given: Any) -> None:
             )
 
 
-def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np.ndarray | None]:
+def labelled_rows(rows: Rows, labels: Labels, max_bytes: int) -> tuple[Rows, np.ndarray | None]:
     """Return the labelled rows if they fit into memory, otherwise all rows with a mask.
 
     Returns
@@ -280,7 +244,7 @@ def labelled_rows(rows: Rows, labels: Labels, most_bytes: int) -> tuple[Rows, np
     """
     if labels.all_labelled:
         return rows, None
-    if labels.n_labelled * rows.row_bytes() <= most_bytes:
+    if labels.n_labelled * rows.row_bytes() <= max_bytes:
         return rows.subset(labels.index), None
     return rows, labels.labelled
 
@@ -303,7 +267,7 @@ class Scores(NamedTuple):
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the scores of some rows."""
-        step = max(1, BLOCK_BYTES // (8 * len(self.mean)))
+        step = dense_block_rows(8 * len(self.mean))
         scores = np.empty((X.shape[0], self.W.shape[1]))
         for start in range(0, X.shape[0], step):
             part = self.feature_map.transform(X[start : start + step].astype(np.float64))
@@ -341,3 +305,162 @@ class LinearReducer(Reducer):
     def _embedded(self, rows: Rows) -> np.ndarray:
         """Return the embedding in host memory in double precision, for functions that may cancel large terms."""
         return np.asarray(rows.get(self._project(rows)), dtype=np.float64)
+
+
+def classifies(estimator: Any) -> bool:
+    """Check for `available_if`: whether the estimator predicts classes or labels."""
+    if getattr(estimator, "task_", None) == "regression":
+        raise AttributeError(
+            "scores and probabilities are for classes and labels, and this model predicts numbers"
+        )
+    return True
+
+
+class TaskScore:
+    """A mixin with ``score`` for the predictions of the task ``task_``: classes, labels or numbers."""
+
+    task_: str
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy, micro-averaged F1 (several labels a row) or R^2, on the labelled rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, c)
+            Targets of the rows; unlabelled rows are left out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        score : float
+        """
+        found = self.predict(X)  # type: ignore[attr-defined]
+        task = "regression" if self.task_ == "regression" else "classification"
+        known, truth = score_targets(
+            y,
+            len(found),
+            unlabeled=self.unlabeled,  # type: ignore[attr-defined]
+            task=task,
+            classes=getattr(self, "classes_", None),
+        )
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(measure_of(task)(truth, found[known], sample_weight=weight))
+
+
+class Decisions(TaskScore):
+    """A mixin that predicts from scores: by their sign, by the largest of them, or the scores themselves.
+
+    A subclass defines ``_score_rows(rows)``: (n, 1) for two classes, (n, c) for several classes or labels, (n, t) for
+    numbers. Its ``fit`` calls `_keep_task`.
+    """
+
+    _allowed: ClassVar[tuple[str, ...]]
+    classes_: np.ndarray
+    _flat: bool = True  # whether numbers were given as one column
+
+    # Difference between the targets of a label, for several classes or labels: 2 for -1 and +1, 1 for 0 and 1.
+    _target_gap: ClassVar[float] = 2.0
+    # Whether a score of minus infinity can exclude a class.
+    _rules_out: ClassVar[bool] = False
+
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        """Return the scores of rows, by default from their embedding."""
+        return self._scores_of(rows.get(self._embed(rows)))  # type: ignore[attr-defined]
+
+    @available_if(classifies)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows: of the second class against the first, or of each class or label.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n,) or (n, c)
+        """
+        F = self._scores_of_new(X)
+        if not self._rules_out:
+            F = finite(self, F)
+        return F[:, 0] if self.task_ == "binary" else F
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class, the labels or the numbers of each row.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        y : ndarray of shape (n,) or (n, c)
+            Classes, 0/1 for multi-label, numbers for regression.
+        """
+        return self._decide(self._scores_of_new(X))
+
+    @available_if(classifies)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, or of each label, computed from the scores.
+
+        Unless the method documents otherwise, they are not calibrated on held-out rows and only rank rows. A row
+        whose score equals the target of its label has this label with odds of e^2 to 1.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        p : ndarray of shape (n, c)
+            Columns in the order of ``classes_``.
+        """
+        return self._shares(self._scores_of_new(X))
+
+    def _scores_of_new(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._score_rows(self._rows(X, reset=False))  # type: ignore[attr-defined]
+
+    def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
+        """Return a label for every training row: the given one, or the one predicted from its row of H."""
+        of_rows = ("embedding_", "row_offsets_", "transduction_")
+        own = object.__new__(type(self))
+        vars(own).update({name: value for name, value in vars(self).items() if name not in of_rows})
+        return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
+
+    def _scores_of(self, H: np.ndarray) -> np.ndarray:
+        """Return the scores of rows from their embedding."""
+        raise NotImplementedError
+
+    def _decide(self, F: np.ndarray) -> np.ndarray:
+        """Return predictions from scores."""
+        return decide(F, self.task_, self._flat, getattr(self, "classes_", None))
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return the probability of each class, or of each label, from scores."""
+        if self.task_ == "multiclass":
+            return softmax((_LOG_ODDS + np.log(F.shape[1] - 1)) / self._target_gap * F, axis=1)
+        gap = self._target_gap if self.task_ == "multilabel" else 2.0
+        p = expit(2 * _LOG_ODDS / gap * F)
+        return p if self.task_ == "multilabel" else np.hstack([1 - p, p])
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare the kind of predictions: classes, one or several a row, unless the task is regression."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.multi_output = "regression" in self._allowed
+        if getattr(self, "task", "auto") == "regression":
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
+        else:
+            several = "multilabel" in self._allowed
+            tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=several)
+        return tags
+
+
+def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:
+    return estimator._decide(estimator._scores_of(H))

@@ -10,17 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.base import fitting
 from labelfold.discriminant._opls import OPLS
 from labelfold.discriminant._two_stage import (
+    ROUND_OFF,
     Directions,
     LabelSummary,
-    direct,
-    eigenproblem,
-    least_squares,
+    directions,
     read_labelled,
     ridge_in_use,
     summarised,
 )
 from labelfold.labels import score_targets
-from labelfold.numerics import EPS
 
 
 class CCA(OPLS):
@@ -47,7 +45,7 @@ class CCA(OPLS):
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size in bytes of a d x d or n x n matrix.
+        Maximum size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
@@ -120,20 +118,21 @@ class CCA(OPLS):
         """
         data = read_labelled(self, X, y)
         ridge = ridge_in_use(self, data)
-        T = self._targets(data.Y, data.counts)
-        if self.solver == "direct":
-            (found,) = direct(self, data, T, [ridge])
-        else:
-            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
-            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
+        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
         found = self._store(found, ridge)
         self._fit_predictions(found, summarised(self, data))
         return self
 
+    def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return T = Y_c (Y_c'Y_c)^(-1/2)."""
+        Yc = super()._targets(Y, weights)
+        return Yc @ self._link((Yc.T * weights) @ Yc)  # (g, c)  H of eq. 7
+
     def _link(self, S: np.ndarray) -> np.ndarray:
-        """Return S^(-1/2), of the pseudo-inverse if S is singular; the targets are T = Y_c (Y_c'Y_c)^(-1/2)."""
+        """Return S^(-1/2), of the pseudo-inverse if S is singular."""
         values, vectors = np.linalg.eigh((S + S.T) / 2)
-        keep = values > 10 * len(S) * EPS * max(values[-1], 0.0)
+        keep = values > len(S) * ROUND_OFF * max(values[-1], 0.0)
         return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:

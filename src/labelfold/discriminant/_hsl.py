@@ -10,9 +10,7 @@ import numpy as np
 from labelfold.base import fitting
 from labelfold.discriminant._two_stage import (
     TwoStage,
-    direct,
-    eigenproblem,
-    least_squares,
+    directions,
     read_labelled,
     ridge_in_use,
     summarised,
@@ -54,7 +52,7 @@ class HSL(TwoStage):
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size in bytes of a d x d or n x n matrix.
+        Maximum size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
@@ -160,18 +158,14 @@ class HSL(TwoStage):
         """
         data = read_labelled(self, X, y)
         ridge = ridge_in_use(self, data)
-        T = self._targets(data.Y, data.counts)
-        if self.solver == "direct":
-            (found,) = direct(self, data, T, [ridge])
-        else:
-            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
-            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
+        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
         found = self._store(found, ridge)
         self._fit_predictions(found, summarised(self, data))
         return self
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return T of the expansion; see the table of the class."""
+        """Return T of the expansion, (g, c), with S = T T' of eq. 9; see the table of the class."""
         edges = weights @ Y  # rows of each label
         if self.expansion == "clique":
             return _root_inverse(Y @ edges)[:, None] * Y

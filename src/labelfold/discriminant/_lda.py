@@ -13,9 +13,7 @@ from labelfold.discriminant._two_stage import (
     Directions,
     LabelSummary,
     TwoStage,
-    direct,
-    eigenproblem,
-    least_squares,
+    directions,
     read_labelled,
     ridge_in_use,
     summarised,
@@ -51,10 +49,10 @@ class LDA(TwoStage):
         Number of directions; all when None, which is at most the number of classes less one.
     ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows, like scikit-learn's alpha. At 0 the solution of
-        least norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts better.
-        "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in the
-        space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among multiples
-        of this distance, a sequence among its values.
+        minimum norm is computed if there are fewer rows than columns; with few labels a positive ridge predicts
+        better. "auto" is 0.01 times the number of labelled rows times their mean squared distance from their mean (in
+        the space of the kernel, if there is one). "cv" chooses by cross-validation on the labelled rows among
+        multiples of this distance, a sequence among its values.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel : {"rbf", "poly", "sigmoid", ...} or callable, default=None
@@ -74,9 +72,9 @@ class LDA(TwoStage):
     tol : float, default=1e-8
         Relative residual at which iterations stop, if the problem is too large to factorise.
     max_iter : int, default=1000
-        Largest number of such iterations; each reads X once.
+        Maximum number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size of a d x d or n x n matrix, and of labelled rows that are read into memory.
+        Maximum size of a d x d or n x n matrix, and of labelled rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0
@@ -205,19 +203,15 @@ class LDA(TwoStage):
         """
         data = read_labelled(self, X, y)
         ridge = ridge_in_use(self, data)
-        T = self._targets(data.Y, data.counts)
-        if self.solver == "direct":
-            (found,) = direct(self, data, T, [ridge])
-        else:
-            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
-            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
+        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
         found = self._store(found, ridge)
         self._fit_predictions(found, summarised(self, data))
         return self
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
-        return Y / np.sqrt(np.maximum(weights @ Y, 1))
+        return Y / np.sqrt(np.maximum(weights @ Y, 1))  # (g, c)  eq. 14
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
         """Store the class means and probabilities of the Gaussian classifier."""
@@ -226,7 +220,7 @@ class LDA(TwoStage):
         self._keep_task(summary.task, summary.classes)
         self._n_labelled = summary.n
         # Of perfectly separated classes the within-class scatter is only round-off, also that of the rows.
-        self._least_scatter = max(1e-10, 100 * summary.eps)
+        self._min_scatter = max(1e-10, 100 * summary.eps)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Return the logarithm of `predict_proba`, without underflow.
@@ -244,7 +238,7 @@ class LDA(TwoStage):
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or the linear score of each class."""
-        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._least_scatter)
+        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._min_scatter)
         A = precision * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class without rows so far has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)

@@ -10,9 +10,7 @@ import numpy as np
 from labelfold.base import constraints, fitting
 from labelfold.discriminant._two_stage import (
     TwoStage,
-    direct,
-    eigenproblem,
-    least_squares,
+    directions,
     read_labelled,
     ridge_in_use,
     summarised,
@@ -43,7 +41,7 @@ class OPLS(TwoStage):
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size in bytes of a d x d or n x n matrix.
+        Maximum size in bytes of a d x d or n x n matrix.
     random_state : int, RandomState instance or None, default=0
         Seed of the preconditioner of these iterations, and of the landmarks.
     verbose : int, default=0
@@ -149,20 +147,15 @@ class OPLS(TwoStage):
         """
         data = read_labelled(self, X, y)
         ridge = ridge_in_use(self, data)
-        T = self._targets(data.Y, data.counts)
-        if self.solver == "direct":
-            (found,) = direct(self, data, T, [ridge])
-        else:
-            (first,) = least_squares(self, data, T, [ridge])  # stage 1: W_1
-            found = eigenproblem(first, data.size)  # stage 2: W = W_1 E diag(s)^(-1/2)
+        T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
+        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
         found = self._store(found, ridge)
         self._fit_predictions(found, summarised(self, data))
         return self
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the centred label columns, T = Y_c L."""
-        Yc = Y - weights @ Y / weights.sum()
-        return Yc @ self._link((Yc.T * weights) @ Yc)
+        """Return the centred label columns."""
+        return Y - weights @ Y / weights.sum()  # (g, c)  eq. 8
 
     def _link(self, S: np.ndarray) -> np.ndarray:
         """Return L, with targets T = Y_c L, from the scatter S = Y_c'Y_c."""

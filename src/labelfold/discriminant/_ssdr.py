@@ -12,13 +12,15 @@ from sklearn.utils import check_random_state
 
 from labelfold.base import ITERATIONS, LinearReducer, constraints, fitting
 from labelfold.labels import Labels
-from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, Eigen, RandomRows, largest_eigenvectors, signed
+from labelfold.numerics import MAX_GRAM_BYTES, RandomRows, largest_eigenvectors, signed
 from labelfold.rows import Block, Centered, Rows
 from labelfold.utils import Interval, Progress, warn_user
 
-# Most columns for which a d x d matrix is faster than iterations. It is also used if nearly all directions are
-# requested.
+# Maximum number of columns for which a d x d matrix is faster than iterations. It is also used if nearly all
+# directions are requested.
 _FEW_COLUMNS = 1000
+# An eigenvalue is zero if it is smaller than this many units of round-off.
+_PLACES = 10
 
 
 class SSDR(LinearReducer):
@@ -53,9 +55,9 @@ class SSDR(LinearReducer):
     tol : float, default=1e-6
         Relative residual at which iterations stop, if there are too many columns for a d x d matrix.
     max_iter : int, default=500
-        Largest number of such iterations; each reads X once.
+        Maximum number of such iterations; each reads X once.
     max_gram_bytes : int, default=512 MB
-        Largest size of a d x d matrix, and of linked rows that are read into memory.
+        Maximum size of a d x d matrix, and of linked rows that are read into memory.
     random_state : int, RandomState instance or None, default=0
         Seed of the initial values of these iterations; the solution depends on it only within ``tol``.
     verbose : int, default=0
@@ -177,7 +179,7 @@ class SSDR(LinearReducer):
         else:
             links = pair_links(must_links, cannot_links, n, self.cannot_link_weight, self.must_link_weight)
         with Progress("SSDR", self.max_iter, self.verbose) as progress:
-            found, self.mean_ = _solve(
+            values, vectors, self.mean_, n_iter = _solve(
                 rows,
                 links,
                 min(self.n_components, d),
@@ -187,22 +189,16 @@ class SSDR(LinearReducer):
                 rng=check_random_state(self.random_state),
                 callback=progress,
             )
-        if not found.converged:
-            warn_user(
-                f"SSDR stopped after {found.n_iter} iterations with a relative residual of {found.residual:.1e}, "
-                f"short of tol={self.tol:.1e}; raise max_iter or tol",
-                ConvergenceWarning,
-            )
-        kept = found.vectors.shape[1]
+        kept = len(values)
         if kept < self.n_components:
             warn_user(
                 f"n_components={self.n_components} is more than the {kept} directions that the data determine; "
                 f"{kept} are kept",
                 UserWarning,
             )
-        self.components_ = np.ascontiguousarray(signed(found.vectors).T)
-        self.eigenvalues_ = found.values
-        self.n_iter_ = found.n_iter
+        self.components_ = np.ascontiguousarray(signed(vectors).T)
+        self.eigenvalues_ = values
+        self.n_iter_ = n_iter
         return self
 
 
@@ -222,8 +218,8 @@ def _solve(
     max_gram_bytes: float,
     rng: Any,
     callback: Any,
-) -> tuple[Eigen, np.ndarray]:
-    """Return the k largest eigenvalues of X'(D - S)X except zeros, with their vectors, and the mean row."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return the k largest eigenvalues of X'(D - S)X but zeros, their vectors, the mean row, and the iterations."""
     n, d = rows.shape
     # D - S maps constants to zero, so any centre works; one near the mean keeps the digits, and is cheap.
     center = rows.take(np.arange(min(256, n))).mean().astype(rows.dtype).astype(np.float64)
@@ -255,7 +251,7 @@ def _solve(
         eps = np.sqrt(max(n, d)) * np.finfo(np.float64).eps
         A = _finite(plus - minus + less_S(np.eye(d)))
         values, vectors = np.linalg.eigh((A + A.T) / 2)
-        found = Eigen(values[::-1], vectors[:, ::-1], float(np.abs(values).max()), 0.0, 1, True)
+        values, vectors, norm, n_iter = values[::-1], vectors[:, ::-1], np.abs(values).max(), 1
     else:
         eps = float(np.finfo(rows.dtype).eps)
         degrees = rows.spread(known, links.degrees[known].astype(rows.dtype), 1 / n)
@@ -269,18 +265,25 @@ def _solve(
         found = largest_eigenvectors(
             operator, Q / peak, k, tol=tol, eps=eps, max_iter=max_iter, block=max(4, k), callback=callback
         )
+        if not found.converged:
+            warn_user(
+                f"SSDR stopped after {found.n_iter} iterations with a relative residual of {found.residual:.1e}, "
+                f"short of tol={tol:.1e}; raise max_iter or tol",
+                ConvergenceWarning,
+            )
+        values, vectors, norm, n_iter = found.values, found.vectors, found.norm, found.n_iter
     # Along a direction with eigenvalue zero the rows do not differ, up to the round-off of A and that of the entries
     # of X in their own precision. The latter is squared, since A contains squares, and is half of the last place.
     own = float(np.finfo(rows.dtype).eps)
-    rounded = ROUND_OFF * max(eps, own)
-    least = max(
-        found.norm * max(ROUND_OFF * eps, rounded**2),
+    zero = max(
+        norm * max(_PLACES * eps, (_PLACES * max(eps, own)) ** 2),
         np.abs(links.degrees).sum() * (own / 2 * np.abs(center).max()) ** 2,
+        np.finfo(np.float64).tiny / eps,
     )
-    keep = np.flatnonzero(np.abs(found.values) > max(least, np.finfo(np.float64).tiny / eps))[:k]
+    keep = np.flatnonzero(np.abs(values) > zero)[:k]
     if not len(keep):
         raise _nothing_varies()
-    return found._replace(values=found.values[keep], vectors=found.vectors[:, keep]), center + total / n
+    return values[keep], vectors[:, keep], center + total / n, n_iter
 
 
 def _nothing_varies() -> ValueError:

@@ -9,10 +9,9 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from labelfold.labels import check_kind, read_batch
-from labelfold.numerics import Factor, Gram, GramProblem, rounding
+from labelfold.labels import read_batch
+from labelfold.numerics import GramProblem
 from labelfold.rows import Block, Centered, Rows, triangle_of
 
 P = ParamSpec("P")
@@ -96,33 +95,14 @@ class Moments:
         return counts, np.array([mean for _, mean in self.groups.values()]) - self.mean
 
     def problem(self, M: np.ndarray) -> GramProblem:
-        """Return the least-squares problem whose right-hand side is M = X_c'T_c."""
+        """Return the ridge regression whose right-hand side is M = X_c'T_c."""
         d = len(self.mean)
         R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
-        size = max(self.n, d)
-        G = R.T @ R
-        rounded = rounding(np.diagonal(G) + self.n * self.mean**2, self.n, self.eps)
-        gram = Gram(G, size, rounding=rounded)
-
-        def norms(N: np.ndarray) -> np.ndarray:
-            return np.linalg.norm(R @ N, axis=0)
-
-        return GramProblem(gram, M, self.mean, norms, lambda: _factor(R, M, size, rounded))
+        return GramProblem.of_triangle(R, M, self.mean, self.n, self.eps)
 
 
 def _triangle(X: Block, empty: Any) -> Any:
     return X.double().qr(empty)
-
-
-def _factor(R: np.ndarray, M: np.ndarray, size: int, rounded: np.ndarray | None) -> Factor:
-    """Return the factor, with C = Q'T computed from M = R'C."""
-    factor = Factor(R, np.zeros_like(M), size, rounded)
-    if factor.full_rank:
-        factor.C = solve_triangular(R, M, trans=1, check_finite=False)
-    else:
-        U, sigma, V = factor.singular
-        factor.C = U @ ((V.T @ M) / sigma)
-    return factor
 
 
 def start_stream(model: Any, n_columns: int, classes: Any) -> None:
@@ -151,6 +131,8 @@ def add_batch(model: Any, rows: Rows, y: Any) -> None:
         task=_task(model),
         classes=model._stream_classes,
         has_task=hasattr(model, "task"),
+        allowed=model._allowed if model._stream_kind is None else None,
+        estimator=type(model).__name__,
     )
     if len(known) != n:
         raise ValueError(
@@ -160,8 +142,6 @@ def add_batch(model: Any, rows: Rows, y: Any) -> None:
         return
     if kind != (model._stream_kind or kind):
         raise ValueError(f"this batch has {kind} targets, where earlier ones had {model._stream_kind}")
-    if model._stream_kind is None:
-        check_kind(kind, model._allowed, type(model).__name__)
     width = values.shape[1] if values.ndim == 2 else 1
     if width != (model._stream_width or width):
         raise ValueError(

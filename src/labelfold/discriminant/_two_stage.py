@@ -7,8 +7,8 @@ each sample, T is the paper's H, g its gamma):
 .. math::
 
     W_1 &= \arg\min \|X_c W_1 - T\|_F^2 + g \|W_1\|_F^2              && \text{stage 1, eq. 27} \\
-    D &= W_1' X_c' T = E\, \mathrm{diag}(s)\, E'                     && \text{stage 2} \\
-    W &= W_1 E\, \mathrm{diag}(s)^{-1/2}
+    D &= W_1' X_c' T = E\, \mathrm{diag}(s)\, E'                     && \text{stage 2, eq. 30} \\
+    W &= W_1 E\, \mathrm{diag}(s)^{-1/2}                              && \text{algorithm 2}
 
 W spans the solution of the direct problem, and s are its eigenvalues, without any assumption on X (theorems 2 and 4).
 
@@ -18,7 +18,7 @@ This file has the steps of a ``fit`` as functions; then the base class; then the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -27,7 +27,6 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from sklearn.base import clone
 
 from labelfold.base import (
@@ -42,20 +41,15 @@ from labelfold.base import (
     spread,
 )
 from labelfold.discriminant._streaming import OneRidgeOnly, add_batch, start_stream, stream_labels
-from labelfold.features import KernelMap, kernel_map, kernel_spread
+from labelfold.features import KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import (
-    EPS,
-    Factor,
     KernelProblem,
-    LeastSquares,
-    LeastSquaresProblem,
-    RowTargets,
+    RidgeProblem,
+    RidgeSolution,
     nonnegative_numbers,
-    pose,
-    read_factor,
-    rounding,
+    ridge_problem,
     row_spread,
 )
 from labelfold.rows import Block, Centered, Featurized, Rows
@@ -63,6 +57,8 @@ from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Eigenvalues whose relative difference is below this are treated as equal.
 _EQUAL = 1e-9
+# Values below this share of the largest one, times the larger side of X, are zero up to round-off.
+ROUND_OFF = 10 * float(np.finfo(np.float64).eps)
 
 
 class LabelledRows(NamedTuple):
@@ -77,8 +73,8 @@ class LabelledRows(NamedTuple):
     labels : Labels
     Y : ndarray of shape (g, c)
         The distinct label rows: one-hot rows for classes, otherwise the label columns of each labelled row.
-    codes : ndarray of shape (l,) or None
-        The index in Y of each labelled row; None if Y has a row for each.
+    codes : ndarray of shape (n,) or None
+        The index in Y of each of ``rows``, -1 outside the mask; None if Y has a row for each labelled row.
     counts : ndarray of shape (g,)
         Number of labelled rows with each row of Y.
     """
@@ -89,11 +85,6 @@ class LabelledRows(NamedTuple):
     Y: np.ndarray
     codes: np.ndarray | None
     counts: np.ndarray
-
-    @property
-    def size(self) -> int:
-        """The larger side of X, with which round-off grows."""
-        return max(self.rows.shape)
 
 
 class Directions(NamedTuple):
@@ -169,76 +160,99 @@ def read_labelled(model: TwoStage, X: Any, y: Any) -> LabelledRows:
     rows, mask = labelled_rows(rows, labels, model.max_gram_bytes)
     model._set_feature_map(kernel_map, rows, mask=mask, random_state=model.random_state, centred=True)
     model._moments = None
-    return LabelledRows(rows, mask, labels, *labels.distinct())
+    return labelled_by(labels, rows, mask)
+
+
+def labelled_by(labels: Labels, rows: Rows, mask: np.ndarray | None) -> LabelledRows:
+    """Return rows with their labels, and the distinct rows of labels."""
+    Y, codes, counts = labels.distinct()
+    return LabelledRows(rows, mask, labels, Y, None if codes is None else spread(codes, mask, -1), counts)
+
+
+def directions(
+    model: TwoStage, data: LabelledRows, T: np.ndarray, ridges: Sequence[float]
+) -> list[Directions]:
+    """Return the directions for each ridge; the rows are read once for all ridges.
+
+    T (g, q) has a row for each row of ``data.Y``. A solution starts from that for the next larger ridge.
+    """
+    Tc = centered_targets(T, data.counts)  # (g, q)
+    bar = Progress(type(model).__name__, model.max_iter, model.verbose) if model.verbose else nullcontext()
+    with bar as progress:
+        problem: RidgeProblem
+        if isinstance(model.feature_map_, KernelMap):
+            problem = _kernel_problem(model.feature_map_, data, Tc)
+        else:
+            rows = model._featurized(data.rows)
+            if model.solver == "direct":
+                _check_dense(rows.shape[1], model.max_gram_bytes)
+            problem = ridge_problem(
+                rows,
+                spread(Tc, data.mask) if data.codes is None else Tc,
+                data.codes,
+                data.counts,
+                mask=data.mask,
+                way="factor" if model.solver == "direct" else "auto",
+                tol=model.tol,
+                max_iter=model.max_iter,
+                max_gram_bytes=model.max_gram_bytes,
+                random_state=model.random_state,
+                callback=progress,
+            )
+        if model.solver == "direct":
+            return [dense_eigenproblem(problem, ridge) for ridge in ridges]
+        if len(ridges) > 1:
+            problem.prepare(ridges)
+        first, found = None, {}
+        for ridge in sorted(ridges, reverse=True):
+            first = problem.solve(ridge, start=first)  # stage 1: W_1 (d, q), D (q, q)
+            found[ridge] = eigenproblem(first, problem.size)  # stage 2: W (d, k), s (k,)
+    return [found[ridge] for ridge in ridges]
 
 
 def centered_targets(T: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return T less its mean, where row i has the weight ``weights[i]``; a constant column is exactly 0."""
     n = weights.sum()
     Tc = T - weights @ T / n
-    Tc[:, weights @ Tc**2 <= (10 * n * EPS) ** 2 * (weights @ T**2)] = 0.0
+    Tc[:, weights @ Tc**2 <= (n * ROUND_OFF) ** 2 * (weights @ T**2)] = 0.0
     return Tc
 
 
-def least_squares(
-    model: TwoStage, data: LabelledRows, T: np.ndarray, ridges: Sequence[float]
-) -> Iterator[LeastSquares]:
-    """Stage 1: give W_1 and D for each ridge, from the largest to the smallest; the rows are read once for all.
-
-    T (g, q) has a row for each row of ``data.Y``. A solution starts from that for the next larger ridge.
-    """
-    bar = Progress(type(model).__name__, model.max_iter, model.verbose) if model.verbose else nullcontext()
-    with bar as progress:
-        problem = _problem(model, data, centered_targets(T, data.counts), progress)
-        if len(ridges) > 1:
-            problem.prepare(ridges)
-        found = None
-        for ridge in sorted(ridges, reverse=True):
-            found = problem.solve(ridge, start=found)
-            yield found
-
-
-def _problem(
-    model: TwoStage, data: LabelledRows, T: np.ndarray, progress: Callable | None
-) -> LeastSquaresProblem:
-    """Return the least-squares problem of stage 1, for centred targets."""
-    if isinstance(model.feature_map_, KernelMap):
-        return _kernel_problem(model.feature_map_, data, T)
-    return pose(
-        model._seen(data.rows),
-        _row_targets(data, T),
-        mask=data.mask,
-        tol=model.tol,
-        max_iter=model.max_iter,
-        max_gram_bytes=model.max_gram_bytes,
-        random_state=model.random_state,
-        callback=progress,
-    )
-
-
-def _row_targets(data: LabelledRows, T: np.ndarray) -> RowTargets:
-    """Return the targets of ``data.rows``; 0 for rows outside the mask."""
-    if data.codes is None:
-        return RowTargets(spread(T, data.mask))
-    return RowTargets(T, spread(data.codes, data.mask, -1), data.counts)
-
-
 def _kernel_problem(kernel: KernelMap, data: LabelledRows, T: np.ndarray) -> KernelProblem:
-    """Return the least-squares problem in the space of an exact kernel."""
-    K, errors = kernel.of_points(), None
-    if kernel.kernel == "linear":
-        center = 0.0 if kernel.center is None else float(kernel.center @ kernel.center)
-        errors = rounding(np.diagonal(K) + center, kernel.points.shape[1], data.rows.eps)
-    return KernelProblem(K, T if data.codes is None else T[data.codes], errors)
+    """Return the ridge regression of centred targets in the space of an exact kernel, whose points are labelled."""
+    T = T if data.codes is None else T[data.codes[data.codes >= 0]]
+    K = kernel.of_points()
+    if kernel.kernel != "linear":
+        return KernelProblem(K, T)
+    center = 0.0 if kernel.center is None else float(kernel.center @ kernel.center)
+    return KernelProblem(K, T, np.diagonal(K) + center, kernel.points.shape[1], data.rows.eps)
 
 
-def eigenproblem(first: LeastSquares, size: int) -> Directions:
+def _check_dense(d: int, max_gram_bytes: int) -> None:
+    """Raise an error if a d x d matrix exceeds the memory budget."""
+    if 8 * d * d > max_gram_bytes:
+        raise ValueError(
+            f'solver="direct" needs a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than '
+            f"max_gram_bytes={max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
+        )
+
+
+def eigenproblem(first: RidgeSolution, size: int) -> Directions:
     """Stage 2: return the directions from a least-squares solution; ``size`` is the larger side of X."""
-    s, E = np.linalg.eigh(first.D)
+    s, E = np.linalg.eigh(first.D)  # D = E diag(s) E', eq. 30
     s, E = s[::-1], E[:, ::-1]
-    keep = s > 10 * size * EPS * max(s[0], 0.0)
+    keep = s > size * ROUND_OFF * max(s[0], 0.0)
     s, E = s[keep], E[:, keep]
-    return _unique(first.W @ (E / np.sqrt(s)), s, E.T, first.mean, first.n_iter, first.residual)
+    W = first.W @ (E / np.sqrt(s))  # (d, k)  W_1 W_2, algorithm 2
+    return _unique(W, s, E.T, first.mean, first.n_iter, first.residual)
+
+
+def dense_eigenproblem(problem: RidgeProblem, ridge: float) -> Directions:
+    """Return the directions without stage 1, for small data and for comparison (theorem 4)."""
+    B, back = problem.whitened(ridge)  # (d, q)  eq. 31, transposed: F^(-1) X_c'T, where F F' = X_c'X_c + g I
+    P, root, Et = np.linalg.svd(B, full_matrices=False)  # eq. 32
+    keep = root**2 > problem.size * ROUND_OFF * root.max(initial=0.0) ** 2
+    return _unique(back(P[:, keep]), root[keep] ** 2, Et[keep], problem.mean)  # eq. 37
 
 
 def _unique(
@@ -260,61 +274,6 @@ def _unique(
         signs = np.sign(W[np.abs(W).argmax(axis=0), np.arange(W.shape[1])])
         W, targets = W * signs, targets * signs[:, None]
     return Directions(W, s, targets, mean, n_iter, residual)
-
-
-def direct(model: TwoStage, data: LabelledRows, T: np.ndarray, ridges: Sequence[float]) -> list[Directions]:
-    """Return the directions for each ridge from the dense d x d problem, for small data and for comparison."""
-    T = centered_targets(T, data.counts)
-    if isinstance(model.feature_map_, KernelMap):
-        problem = _kernel_problem(model.feature_map_, data, T)
-        values, U = problem.gram.spectrum
-        sigma = np.sqrt(values)
-        return [
-            _from_spectrum(U.T @ problem.T, sigma, U / sigma.T, ridge, problem.mean, len(U))
-            for ridge in ridges
-        ]
-    rows = model._seen(data.rows)
-    n, d = rows.shape
-    if 8 * d * d > model.max_gram_bytes:
-        raise ValueError(
-            f'solver="direct" needs a {d} x {d} matrix of {8 * d * d / 2**20:,.0f} MB, more than '
-            f"max_gram_bytes={model.max_gram_bytes:,} allows; use solver='two-stage', or raise max_gram_bytes"
-        )
-    weights = np.ones(n) if data.mask is None else data.mask.astype(np.float64)
-    mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
-    # X_c'X_c = R'R, so its eigenvalues are the squared singular values of R, with all their digits.
-    factor = read_factor(rows, _row_targets(data, T).dense, mean, data.mask)
-    return [direct_factor(factor, ridge, mean) for ridge in ridges]
-
-
-def _double_sum(X: Block, weights: Any) -> Any:
-    return X.double().t(weights)
-
-
-def direct_factor(factor: Factor, ridge: float, mean: np.ndarray) -> Directions:
-    """Return the directions from a triangular factor R of X_c and Q'T."""
-    if factor.full_rank:
-        R, B = factor.damped(ridge)
-        return _from_whitened(B, lambda P: solve_triangular(R, P, check_finite=False), mean, factor.size)
-    U, sigma, V = factor.singular
-    return _from_spectrum(U.T @ factor.C, sigma, V, ridge, mean, factor.size)
-
-
-def _from_spectrum(
-    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float, mean: np.ndarray, size: int
-) -> Directions:
-    """Return the directions from X = U diag(sigma) V' and C = U'T."""
-    damped = np.hypot(sigma, np.sqrt(ridge))
-    return _from_whitened(sigma / damped * C, lambda P: V @ (P / damped), mean, size)
-
-
-def _from_whitened(
-    B: np.ndarray, back: Callable[[np.ndarray], np.ndarray], mean: np.ndarray, size: int
-) -> Directions:
-    """Return the directions from B = F^(-1) X_c'T (eq. 31), where F F' = X_c'X_c + g I and ``back`` is F^(-T)."""
-    P, root, Et = np.linalg.svd(B, full_matrices=False)
-    keep = root**2 > 10 * size * EPS * root.max(initial=0.0) ** 2
-    return _unique(back(P[:, keep]), root[keep] ** 2, Et[keep], mean)
 
 
 def summarised(model: TwoStage, data: LabelledRows) -> LabelSummary:
@@ -341,30 +300,22 @@ def embedding_products(
     ones = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
     Y = labels.columns()
     Yc = spread(Y - data.counts @ data.Y / data.counts.sum(), mask)
-    Ws, mean = [found.W for found in several], several[0].mean
+    W, mean = np.hstack([found.W for found in several]), several[0].mean
+    ends = tuple(np.cumsum([len(found.s) for found in several]).tolist())
     if model.feature_map_ is None:
-        sums = Centered(rows, mean).sum(_regression_sums, Yc, ones, shared=tuple(Ws))
+        sums = Centered(rows, mean).sum(_products, Yc, ones, shared=(ends, W))
     else:
-        scores = Scores(model.feature_map_, mean, np.hstack(Ws))
-        ends = tuple(np.cumsum([W.shape[1] for W in Ws]).tolist())
+        scores = Scores(model.feature_map_, mean, W)
         sums = Featurized(rows, scores.transform).sum(_products, Yc, ones, shared=(ends,))
     return list(zip(sums[::2], sums[1::2], strict=True))
 
 
-def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...]) -> tuple:
-    """Return Z'Z and Z'Y_c of several embeddings Z, which are the columns of X up to these ends."""
-    Z, sums = X.raw * ones[:, None], []
+def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...], W: Any = None) -> tuple:
+    """Return Z'Z and Z'Y_c of several embeddings Z: the columns of X W, or of X, up to these ends."""
+    Z, sums = (X.raw if W is None else X @ W) * ones[:, None], []
     for start, end in pairwise((0, *ends)):
         part = Z[:, start:end]
         sums += [part.T @ part, part.T @ Yc]
-    return tuple(sums)
-
-
-def _regression_sums(X: Block, Yc: Any, ones: Any, *Ws: Any) -> tuple:
-    sums = []
-    for W in Ws:
-        Z = (X @ W) * ones[:, None]
-        sums += [Z.T @ Z, Z.T @ Yc]
     return tuple(sums)
 
 
@@ -492,14 +443,7 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
 
 def _fit_path(base: TwoStage, data: LabelledRows, ridges: Sequence[float]) -> list[Any]:
     """Return a model like ``base`` for each ridge. The attributes of ``base`` are those that do not depend on it."""
-    T = base._targets(data.Y, data.counts)
-    if base.solver == "direct":
-        several = direct(base, data, T, ridges)
-    else:
-        order = np.argsort(-np.asarray(ridges), kind="stable").tolist()
-        solutions = least_squares(base, data, T, ridges)
-        found = {i: eigenproblem(first, data.size) for i, first in zip(order, solutions, strict=True)}
-        several = [found[i] for i in range(len(ridges))]
+    several = directions(base, data, base._targets(data.Y, data.counts), ridges)
 
     @cache
     def all_products() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -527,12 +471,12 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
         return float(model.ridge)
     if isinstance(model.ridge, str) and model.ridge == "auto":
         if isinstance(model.feature_map_, KernelMap):
-            return default_ridge(labels.n_labelled, kernel_spread(model.feature_map_.of_points()))
-        return default_ridge(labels.n_labelled, row_spread(model._seen(rows), data.mask))
+            return default_ridge(labels.n_labelled, KernelMap.spread(model.feature_map_.of_points()))
+        return default_ridge(labels.n_labelled, row_spread(model._featurized(rows), data.mask))
     if data.mask is not None:
-        most = max(2, int(model.max_gram_bytes / rows.row_bytes()))
-        rows = rows.take(np.flatnonzero(data.mask)[:most])
-        labels = labels.take(np.arange(min(most, labels.n_labelled)))
+        n_rows = max(2, int(model.max_gram_bytes / rows.row_bytes()))
+        rows = rows.take(np.flatnonzero(data.mask)[:n_rows])
+        labels = labels.take(np.arange(min(n_rows, labels.n_labelled)))
 
     def predict(ridges: np.ndarray, train: np.ndarray, test: np.ndarray) -> list[np.ndarray] | None:
         base, kept = clone(model), labels.take(train)
@@ -542,13 +486,13 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
         try:
             part = rows.take(train)
             base._set_feature_map(kernel_map, part, mask=None, random_state=model.random_state, centred=True)
-            models = _fit_path(base, LabelledRows(part, None, kept, *kept.distinct()), ridges.tolist())
+            models = _fit_path(base, labelled_by(kept, part, None), ridges.tolist())
         except (ValueError, np.linalg.LinAlgError):
             return None  # too few training rows; the final fit reports it if all rows are too few
         held = rows.take(test)
         return [one.predict(held) for one in models]
 
-    return chosen_ridge(model, labels, row_spread(model._seen(rows)), predict)
+    return chosen_ridge(model, labels, row_spread(model._featurized(rows)), predict)
 
 
 def _fit_moments(model: Any) -> None:
@@ -571,9 +515,9 @@ def _fit_moments(model: Any) -> None:
         cross, y_scatter = sums @ Yc, (Yc.T * counts) @ Yc
     problem, ridge = moments.problem(M), float(model.ridge)
     if model.solver == "direct":
-        found = direct_factor(problem.factor(), ridge, moments.mean)
+        found = dense_eigenproblem(problem, ridge)
     else:
-        found = eigenproblem(problem.solve(ridge), max(moments.n, len(moments.mean)))
+        found = eigenproblem(problem.solve(ridge), problem.size)
     if not len(found.s):
         return  # too few rows so far for any direction
 

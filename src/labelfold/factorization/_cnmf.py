@@ -6,15 +6,15 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from labelfold.base import fitting, repeated
-from labelfold.factorization._components import factor_sums, squared_misfit
+from labelfold.base import Iterates, fitting, repeated
+from labelfold.factorization._components import Start, factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
-    membership,
     misfit,
     multiplied,
-    multiplied_places,
+    rounded,
+    row_labels,
     update_basis,
 )
 from labelfold.labels import Labels
@@ -151,19 +151,17 @@ class CNMF(SquaredNMF):
         """
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
-        square, start = self._begin(rows)
-        solver = _CNMFSolver(rows, labels, square)
-        first = _CNMFFactors(start.H, start.B, solver.start_classes(start.H))
-        found = self._descend(repeated(solver.step, first))
+        square, start = self._start(rows)
+        found = self._descend(iterates(rows, labels, start, square))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_embedding_ = found.Q
         self.classes_ = labels.classes
-        self.embedding_ = rows.result(found.H, at=(labels.index, solver.Y @ found.Q))
+        self.embedding_ = rows.result(found.H, at=(labels.index, labels.indicator() @ found.Q))
         return self
 
 
 def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
-    """Return the objective of CNMF, in one pass over X; the constraint on H is not checked.
+    """Return the objective of CNMF (eq. 20 of Cho and Saul, 2011), in one pass; the constraint on H is not checked.
 
     Parameters
     ----------
@@ -179,51 +177,45 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
     return squared_misfit(X, H, V)
 
 
-class _CNMFFactors(NamedTuple):
+class CNMFFactors(NamedTuple):
     """The factors after an iteration."""
 
-    H: Any  # (n, k)  of the unlabelled rows, stored with the rows
+    H: Any  # (n, k)  stored with the rows; 0 for labelled rows
     V: np.ndarray  # (d, k)
     Q: np.ndarray  # (c, k)
 
 
-class _CNMFSolver:
-    """The data and one iteration over them."""
+def iterates(rows: Rows, labels: Labels, start: Start, square: float) -> Iterates:
+    """Update H and Q, then V, in one pass over X in each iteration; ``square`` is the squared norm of X."""
+    Y = labels.indicator()  # (l, c)
+    YtY = Y.T @ Y
+    codes = np.arange(labels.n_classes, dtype=np.float64)
+    XtY = rows.sum(_class_sums, row_labels(rows, labels), shared=(codes,))  # (d, c)
+    zeros = np.zeros(labels.n_labelled, dtype=rows.dtype)
+    unlabelled = None if labels.all_labelled else rows.spread(labels.index, zeros, 1)
 
-    def __init__(self, rows: Rows, labels: Labels, square: float) -> None:
-        self.rows, self.index, self.square = rows, labels.index, square
-        self.Y = labels.indicator()  # (l, c)
-        self.YtY = self.Y.T @ self.Y
-        T = membership(rows, labels)
-        self.XtY = rows.sum(_class_sums, T, shared=(np.arange(labels.n_classes, dtype=np.float64),))  # (d, c)
-        zeros = np.zeros(labels.n_labelled, dtype=rows.dtype)
-        self.mask = None if labels.all_labelled else rows.spread(labels.index, zeros, 1)
-
-    def start_classes(self, H: Any) -> np.ndarray:
-        """Return Q (c, k), the means of the rows of H by class; for a class without rows, of all labelled rows."""
-        H = self.rows.pick(H, self.index).astype(np.float64)
-        counts = self.Y.sum(axis=0)[:, None]
-        return np.where(counts > 0, self.Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
-
-    def step(self, old: _CNMFFactors) -> tuple[_CNMFFactors, float]:
-        """Return H and Q, then V, after their updates, and the objective, in one pass over X."""
-        V = old.V
+    def step(old: CNMFFactors) -> tuple[CNMFFactors, float]:
+        H, V = old.H, old.V
         VtV = V.T @ V
-        H, HtH, XtH = old.H, 0.0, 0.0
-        if self.mask is not None:
-            H, (HtH, XtH) = self.rows.sweep(_place, H, self.mask, shared=(V, VtV))
-        Q = multiplied(old.Q, self.XtY.T @ V, lambda Q: self.YtY @ Q @ VtV)
-        Q = Q.astype(self.rows.dtype).astype(np.float64)
-        HtH, XtH = HtH + Q.T @ self.YtY @ Q, XtH + self.XtY @ Q
-        V = update_basis(V, XtH, HtH, self.rows.dtype)
-        return _CNMFFactors(H, V, Q), misfit(self.square, V, XtH, HtH)
+        HtH, XtH = 0.0, 0.0
+        if unlabelled is not None:
+            H, (HtH, XtH) = rows.sweep(_update_rows, H, unlabelled, shared=(V, VtV))
+        Q = rounded(multiplied(old.Q, XtY.T @ V, lambda Q: YtY @ Q @ VtV), rows.dtype)
+        HtH, XtH = HtH + Q.T @ YtY @ Q, XtH + XtY @ Q
+        V = update_basis(V, XtH, HtH, rows.dtype)
+        return CNMFFactors(H, V, Q), misfit(square, V, XtH, HtH)
+
+    # The initial Q: the means of the rows of H by class; for a class without rows, of all labelled rows.
+    H, counts = rows.pick(start.H, labels.index).astype(np.float64), Y.sum(axis=0)[:, None]
+    Q = np.where(counts > 0, Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
+    return repeated(step, CNMFFactors(start.H, start.B, Q))
 
 
 def _class_sums(X: Block, T: Any, codes: Any) -> Any:
     return X.double().t(indicator(T, codes)[0])
 
 
-def _place(X: Block, H: Any, mask: Any, V: Any, VtV: Any) -> tuple[Any, Any]:
-    """Return H on unlabelled rows after its updates, 0 on the others, and H'H and X'H."""
-    H = multiplied_places(H, X @ V, VtV) * mask[:, None]
+def _update_rows(X: Block, H: Any, unlabelled: Any, V: Any, VtV: Any) -> tuple[Any, Any]:
+    """Return H on unlabelled rows after its updates, H * X V / (H V'V), 0 on the others, and H'H and X'H."""
+    H = multiplied(H, X @ V, lambda H: H @ VtV) * unlabelled[:, None]
     return H, factor_sums(X, H)

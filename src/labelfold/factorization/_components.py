@@ -1,4 +1,4 @@
-"""The base of factorisations: components and their main features, initial values, and rows with a sign constraint."""
+"""The base of factorisations: components and their main features, initial values, and non-negative rows."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import Iterative, Reducer, constraints
 from labelfold.labels import Labels
-from labelfold.numerics import SVD, RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
-from labelfold.rows import Block, Rows, any_to_host, as_rows, run_jobs, shares, to_device, to_host
+from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
+from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, to_device, to_host
 from labelfold.utils import Interval, StrOptions, warn_user
-
-# If the squared norm of the components is smaller than this, relative to the ridge of the rows, every new row is at
-# the origin.
-SHRUNK_AWAY = 1e-3
-# The replacement of zeros in "nndsvda", relative to the mean of the factor.
-_FILL = 0.01
 
 
 class Factorisation(Iterative, Reducer):
     """A factorisation X = H B' with ``components_`` B' (k, d), found by iterations."""
 
-    _most_components = 10
+    _max_components = 10
     _parameter_constraints = constraints(
         *("n_components", "max_iter", "random_state", "verbose", "on_interrupt"),
         tol=[Interval(Real, 0, None, closed="left")],  # 0 takes max_iter iterations
@@ -51,10 +45,20 @@ class Factorisation(Iterative, Reducer):
             otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        return self._place(self._rows(X, reset=False))
+        return self._embed(self._rows(X, reset=False))
 
-    def _place(self, rows: Rows) -> Any:
+    def _embed(self, rows: Rows) -> Any:
+        """Return the embedding of unlabelled rows, in one pass."""
         raise NotImplementedError
+
+    def _read_embedding(self, name: str, H: Any) -> np.ndarray:
+        """Return a given embedding as an array, with an error if it does not have a column for each component."""
+        H, k = np.asarray(as_rows(H).whole().dense()), len(self.components_)
+        if H.shape[1] != k:
+            raise ValueError(
+                f"{name} has {H.shape[1]} columns, where {k} are expected; pass what transform returns"
+            )
+        return H
 
 
 class Parts(Factorisation):
@@ -74,11 +78,7 @@ class Parts(Factorisation):
         """
         check_is_fitted(self)
         self._check_parts("inverse_transform")
-        H = np.asarray(as_rows(H).whole().dense())
-        if H.shape[1] != len(self.components_):
-            raise ValueError(
-                f"H has {H.shape[1]} columns, where {len(self.components_)} are expected; pass what transform returns"
-            )
+        H = self._read_embedding("H", H)
         return (H @ self._back()).astype(H.dtype, copy=False)
 
     def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
@@ -171,6 +171,15 @@ def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, 
         )
     check_norm(square, rows.dtype)
     return square
+
+
+def shrunk_away(B: np.ndarray, ridge: float, share: float = 1e-3) -> bool:
+    """Return whether the components B are so small beside the ridge of the rows that new rows are at the origin.
+
+    >>> shrunk_away(np.full((2, 1), 1e-3), 1.0), shrunk_away(np.ones((2, 1)), 1.0)
+    (True, False)
+    """
+    return bool(np.linalg.norm(B, 2) ** 2 < share * ridge)
 
 
 def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:
@@ -321,25 +330,21 @@ def factor_start(
     -------
     Start
     """
-    start = _named_or_given(rows, k, init, squared_norm, random_state, nonnegative)
+    if isinstance(init, str):
+        seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+        if init == "random":
+            start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+        else:
+            start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
+            start = _without_zeros(rows, start) if init == "nndsvda" else start
+    else:
+        start = _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
     if k > start.rank:
         warn_user(
             f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
             "nothing, so lower n_components"
         )
     return start
-
-
-def _named_or_given(
-    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, nonnegative: bool
-) -> Start:
-    if not isinstance(init, str):
-        return _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
-    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    if init == "random":
-        return random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
-    start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
-    return _without_zeros(rows, start) if init == "nndsvda" else start
 
 
 def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
@@ -389,15 +394,16 @@ def _one_sign(
     return H
 
 
-def _without_zeros(rows: Rows, start: Start) -> Start:
+def _without_zeros(rows: Rows, start: Start, share: float = 0.01) -> Start:
+    """Return the factors with zeros replaced by a share of the mean of the factor."""
     n, k = rows.shape[0], start.B.shape[1]
-    least = _FILL * float(rows.total(np.sum, start.H)) / (n * k)
-    H = rows.each(partial(_filled, least), start.H)
-    return Start(H, np.where(start.B > 0, start.B, _FILL * start.B.mean()), start.rank, start.sizes)
+    minimum = share * float(rows.total(np.sum, start.H)) / (n * k)
+    H = rows.each(partial(_fill, minimum), start.H)
+    return Start(H, np.where(start.B > 0, start.B, share * start.B.mean()), start.rank, start.sizes)
 
 
-def _filled(least: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
-    return np.where(H > 0, H, H.dtype.type(least))
+def _fill(value: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
+    return np.where(H > 0, H, H.dtype.type(value))
 
 
 def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
@@ -412,7 +418,7 @@ def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegat
 
 def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
     n, d = rows.shape
-    init = [any_to_host(factor) for factor in init]
+    init = [to_host(factor) for factor in init]
     shapes = [np.shape(factor) for factor in init]
     if shapes != [(n, k), (d, k)]:
         raise ValueError(
@@ -426,7 +432,8 @@ def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Sta
     return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
-def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> SVD:
+def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> Any:
+    """Return approximate singular values and vectors, without warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings(
@@ -453,13 +460,43 @@ def nonnegative_least_squares(P: Any, Q: np.ndarray) -> Any:
     array([[1., 0.]])
     """
     right = np.ascontiguousarray(to_host(P), dtype=np.float64)
-    H, zeros, upper = np.zeros_like(right), np.zeros_like(right), np.full(right.shape, np.inf)
     factor = linalg.cho_factor(Q)
     scale = 0.5 * np.einsum("ij,ij->i", right, linalg.cho_solve(factor, right.T).T)
     # If Q is this badly conditioned, coordinate steps may gain almost nothing far from the minimum.
     stiff = linalg.lapack.dpocon(factor[0], np.linalg.norm(Q, 1))[0] < 1e-6
-    minimise_rows(Q, zeros, -right, zeros, upper, H, scale, stiff)
+    H = np.zeros_like(right)
+    minimise_rows(Q, np.zeros_like(H), -right, np.zeros_like(H), np.full(H.shape, np.inf), H, scale, stiff)
     return to_device(array_namespace(P), H, device(P), P.dtype)
+
+
+def hals(H: np.ndarray, P: Any, Q: Any, rounds: int = 8) -> np.ndarray:
+    """Return H after rounds of HALS: each column in turn minimises 1/2 tr(HQH') - tr(P'H), clipped at 0.
+
+    Rows are independent: a round is one exact step for each coordinate of each row. Some rounds cost little beside a
+    pass over X, and save several passes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hals(np.zeros((1, 2)), np.array([[1.0, -2.0]]), np.eye(2))
+    array([[1., 0.]])
+    """
+    found = np.array(H, dtype=np.float64, order="C")
+    zeros, upper = np.zeros_like(found), np.full(found.shape, np.inf)
+    minimise_rows(
+        np.asarray(Q, np.float64), zeros, -np.asarray(P, np.float64), zeros, upper, found, rounds=rounds
+    )
+    return found.astype(H.dtype, copy=False)
+
+
+def hals_by_columns(H: Any, P: Any, Q: Any, rounds: int = 8) -> Any:
+    """Return the same for any array that follows the array API, one column of all rows at a time."""
+    xp = array_namespace(H)
+    for j in list(range(H.shape[1])) * rounds:
+        column = H[:, j] + (P[:, j] - H @ Q[:, j]) / Q[j, j]
+        column = xp.where(column > 0, column, xp.zeros_like(column))
+        H = xp.concat([H[:, :j], column[:, None], H[:, j + 1 :]], axis=1)
+    return H
 
 
 def minimise_rows(
@@ -469,49 +506,23 @@ def minimise_rows(
     low: np.ndarray,
     high: np.ndarray,
     S: np.ndarray,
-    scale: np.ndarray,
+    scale: np.ndarray | None = None,
     stiff: bool = False,
+    rounds: int = 2000,
 ) -> None:
     """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place and in threads.
 
-    A row is done when a round of steps gains at most 1e-24 of its ``scale``. With ``stiff`` K is nearly singular.
+    A row is done when a round of coordinate steps gains at most 1e-24 of its ``scale``, or after a number of rounds;
+    without a scale all rounds are made. With ``stiff`` K is nearly singular.
     """
     from labelfold.factorization import _quadratic_loops as loops
 
-    gain = 1e-24 * scale
+    gain = np.full(len(S), -1.0) if scale is None else 1e-24 * scale
 
     def minimise(some: slice, stop: Any) -> None:
         loops.minimise(
-            K, diagonal[some], linear[some], low[some], high[some], S[some], gain[some], 2000, stiff
+            K, diagonal[some], linear[some], low[some], high[some], S[some], gain[some], rounds, stiff
         )
 
     # Most rows take about eight rounds.
     run_jobs(minimise, shares(len(S), 8.0 * float(S.size) * S.shape[1]))
-
-
-def hals(H: np.ndarray, P: Any, Q: Any, rounds: int = 1) -> np.ndarray:
-    """Return H after rounds of HALS: each column in turn minimises 1/2 tr(HQH') - tr(P'H), clipped at 0.
-
-    Rows are independent: a round is one exact step for each coordinate of each row.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> hals(np.zeros((1, 2)), np.array([[1.0, -2.0]]), np.eye(2))
-    array([[1., 0.]])
-    """
-    from labelfold.factorization import _quadratic_loops as loops
-
-    H = np.array(H, order="C")
-    loops.clipped_steps(H, np.asarray(P, H.dtype), np.asarray(Q, H.dtype), rounds)
-    return H
-
-
-def hals_by_columns(H: Any, P: Any, Q: Any, rounds: int) -> Any:
-    """Return the same for any array that follows the array API, one column of all rows at a time."""
-    xp = array_namespace(H)
-    for j in list(range(H.shape[1])) * rounds:
-        column = H[:, j] + (P[:, j] - H @ Q[:, j]) / Q[j, j]
-        column = xp.where(column > 0, column, xp.zeros_like(column))
-        H = xp.concat([H[:, :j], column[:, None], H[:, j + 1 :]], axis=1)
-    return H

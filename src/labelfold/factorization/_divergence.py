@@ -1,4 +1,4 @@
-r"""Sums of the I-divergence over rows, for each kind of block, and rows of H of least divergence.
+r"""Sums of the I-divergence over rows, for each kind of block, and rows of H of minimum divergence.
 
 .. math:: D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
@@ -15,7 +15,17 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from labelfold.rows import Block, Rows, Term, as_rows, dense_block_rows, n_threads, tiled, to_device, to_host
+from labelfold.rows import (
+    Block,
+    Rows,
+    Term,
+    as_rows,
+    dense_block_rows,
+    for_gpu_loops,
+    n_threads,
+    to_device,
+    to_host,
+)
 
 
 def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
@@ -35,65 +45,59 @@ def sum_of_divergences(rows: Rows, H: Any, V: np.ndarray) -> float:
 
 def kl_rows(X: Block, H: Any, V: Any) -> Any:
     """Return R V (m, k), a row result."""
-    return kernels(X).rows(X, H, V)
+    return kernels(X).rows(H, V)
 
 
 def kl_sums(X: Block, H: Any, V: Any, v: Any) -> Term:
     """Return R'H (d, k) and the divergence, sums over rows; v has the column sums of V."""
-    return kernels(X).sums(X, H, V, v)
+    return kernels(X).sums(H, V, v)
 
 
 def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-    """Return H (m, k), the rows of least divergence for a fixed V (d, k) with column sums v.
+    """Return H (m, k), the rows of minimum divergence for a fixed V (d, k) with column sums v.
 
     Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. Rows are solved by compiled
     loops, in double precision. Rows of a device are copied to the host and back, some blocks at a time.
     """
-    return kernels(X).solve(X, V, v, tol, max_sweeps)
+    return kernels(X).solve(V, v, tol, max_sweeps)
 
 
-def kernels(X: Block) -> type[HostKernels]:
-    """Return the functions for the kind of a block."""
-    return _KERNELS[X.kind]
+def kernels(X: Any) -> HostKernels:
+    """Return the functions of a block: the fastest loops differ for dense rows, sparse rows and rows of a device."""
+    return {"dense": HostKernels, "sparse": SparseKernels, "device": DeviceKernels}[X.kind](X)
 
 
 class HostKernels:
     """Functions of dense rows on the host, by compiled loops."""
 
-    @staticmethod
-    def rows(X: Block, H: Any, V: Any) -> Any:
+    def __init__(self, X: Any) -> None:
+        from labelfold.factorization import _divergence_loops
+
+        self.X, self.loops = X, _divergence_loops
+
+    def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
-        return dense_ratios(X.raw, H, V)[0] @ V
+        return dense_ratios(self.X.raw, H, V)[0] @ V
 
-    @staticmethod
-    def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        return DenseRatioSums(X, H, V)
+        R, loss = dense_ratios(self.X.raw, H, V, with_loss=True)
+        return RatioSums(R.T @ H, loss)
 
-    @staticmethod
-    def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of least divergence."""
-        from labelfold.factorization import _divergence_loops as loops
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+        """Return the rows of minimum divergence."""
+        return self.loops.solve_rows(self.X.raw, V, v, tol, max_sweeps).astype(self.X.dtype, copy=False)
 
-        return loops.solve_rows(X.raw, V, v, tol, max_sweeps).astype(X.dtype, copy=False)
+    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
+        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``max_fall``."""
+        return self.loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
 
-    @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, brake: float) -> Any:
-        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``brake``."""
-        from labelfold.factorization import _divergence_loops as loops
+    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
+        """Return H * factors / divisor, with positive entries above the minimum share; may write to ``factors``."""
+        share = H.dtype.type(minimum_share(H.dtype))
+        return self.loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
 
-        return loops.looked_ahead(H, last, H.dtype.type(beta), H.dtype.type(brake)) if beta else H
-
-    @staticmethod
-    def scaled(H: Any, factors: Any, divisor: Any) -> Any:
-        """Return H * factors / divisor, with positive entries above the least share; may write to ``factors``."""
-        from labelfold.factorization import _divergence_loops as loops
-
-        share = H.dtype.type(least_share(H.dtype))
-        return loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
-
-    @staticmethod
-    def column_sums(H: Any) -> Any:
+    def column_sums(self, H: Any) -> Any:
         """Return the column sums of H."""
         return H.sum(axis=0, dtype=np.float64)
 
@@ -101,102 +105,94 @@ class HostKernels:
 class SparseKernels(HostKernels):
     """Functions of sparse rows on the host, by loops over the non-zeros."""
 
-    @staticmethod
-    def rows(X: Any, H: Any, V: Any) -> Any:
+    def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
-        from labelfold.factorization import _divergence_loops as loops
+        return self.loops.csr_ratio_rows(self.X.data, self.X.indices, self.X.indptr, H, V)
 
-        return loops.csr_ratio_rows(X.data, X.indices, X.indptr, H, V)
-
-    @staticmethod
-    def sums(X: Any, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        if X.transpose is None:
-            return SparseRatioSums(X, H, V, v)
-        columns, first_row = X.transpose
+        if self.X.transpose is None:
+            return ScatteredRatioSums(self.X, H, V, v)
+        columns, first_row = self.X.transpose
         return GatheredRatioSums(columns, first_row, H, V, v)
 
 
 class DeviceKernels(HostKernels):
     """Functions of rows on a device, by loops compiled for a GPU or by functions of the array API."""
 
-    @staticmethod
-    def rows(X: Block, H: Any, V: Any) -> Any:
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
+        X = self.X
         loops = _gpu_loops(X, H, V)
         if loops is not None:
             return loops.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
         return array_ratios(X.xp, X.raw, H, V)[0] @ V
 
-    @staticmethod
-    def sums(X: Block, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> Term:
         """Return R'H and the divergence."""
-        return DeviceRatioSums(X, H, V)
+        X = self.X
+        loops = _gpu_loops(X, H, V)
+        if loops is not None:
+            return RatioSums(*loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype)))
+        R, P = array_ratios(X.xp, X.raw, H, V)
+        return RatioSums(R.T @ H, block_divergence(X.xp, X.raw, P, R))
 
-    @staticmethod
-    def solve(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of least divergence, computed on the host some blocks at a time."""
-        (m, d), raw, V = X.shape, X.raw, to_host(V)
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+        """Return the rows of minimum divergence, computed on the host some blocks at a time."""
+        (m, d), raw, V = self.X.shape, self.X.raw, to_host(V)
         H = np.empty((m, V.shape[1]), dtype=V.dtype)
         shared, step = (V, to_host(v), tol, max_sweeps), n_threads() * dense_block_rows(8 * d)
         for start in range(0, m, step):
             some = slice(start, min(start + step, m))
             H[some] = as_rows(to_host(raw[some, ...])).map(solve_rows, shared=shared)
-        return to_device(X.xp, H, device(raw))
+        return to_device(self.X.xp, H, device(raw))
 
-    @staticmethod
-    def extrapolated(H: Any, last: Any, beta: float, brake: float) -> Any:
+    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
         """Return H extrapolated."""
-        xp = array_namespace(H)
-        return H + xp.maximum(beta * (H - last), -brake * H) if beta else H
+        return extrapolated(H, last, beta, max_fall)
 
-    @staticmethod
-    def scaled(H: Any, factors: Any, divisor: Any) -> Any:
-        """Return H * factors / divisor, with positive entries above the least share."""
+    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
+        """Return H * factors / divisor, with positive entries above the minimum share."""
         xp = array_namespace(H)
         H = H * factors / divisor[None, :]
-        least = least_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
-        return xp.where(H > 0, xp.maximum(H, least), H)
+        minimum = minimum_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
+        return xp.where(H > 0, xp.maximum(H, minimum), H)
 
-    @staticmethod
-    def column_sums(H: Any) -> Any:
+    def column_sums(self, H: Any) -> Any:
         """Return the column sums of H."""
         return array_namespace(H).sum(H, axis=0)
 
 
-_KERNELS: dict[str, type[HostKernels]] = {
-    "dense": HostKernels,
-    "sparse": SparseKernels,
-    "device": DeviceKernels,
-}
+def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:
+    """Return the extrapolation of an array of any library."""
+    xp = array_namespace(H)
+    return H + xp.maximum(beta * (H - last), -max_fall * H) if beta else H
 
 
 def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
     """Return the module of loops compiled for a GPU, if they take these arrays; else None."""
-    if not tiled(X.raw, H, V):
+    if not for_gpu_loops(X.raw, H, V):
         return None
-    from labelfold.factorization import _triton_divergence
+    from labelfold.rows import loops
 
-    return _triton_divergence
+    return loops
 
 
-class DenseRatioSums(Term):
-    """R'H of dense rows, and their divergence."""
+class RatioSums(Term):
+    """R'H of a block, kept in the dtype of X, and its divergence."""
 
-    def __init__(self, block: Block, H: Any, V: Any) -> None:
-        self.block, self.H, self.V = block, H, V
+    def __init__(self, sums: Any, loss: Any) -> None:
+        self.sums, self.loss = sums, loss
 
     def add(self, total: list | None) -> list:
         """Add the block's sums."""
-        sums, loss = self._sums()
         if total is None:
-            return [sums, loss]
-        sums += total[0]
-        return [sums, loss + total[1]]
-
-    def _sums(self) -> tuple[Any, Any]:
-        R, loss = dense_ratios(self.block.raw, self.H, self.V, with_loss=True)
-        return R.T @ self.H, loss
+            return [self.sums, self.loss]
+        total[0] += self.sums
+        return [total[0], total[1] + self.loss]
 
     @staticmethod
     def merge(left: list, right: list) -> list:
@@ -209,35 +205,20 @@ class DenseRatioSums(Term):
         return total[0], float(total[1])
 
 
-class DeviceRatioSums(DenseRatioSums):
-    """The same of rows on a device."""
-
-    def _sums(self) -> tuple[Any, Any]:
-        X, H, V = self.block, self.H, self.V
-        loops = _gpu_loops(X, H, V)
-        if loops is not None:
-            return loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype))
-        R, P = array_ratios(X.xp, X.raw, H, V)
-        return R.T @ H, block_divergence(X.xp, X.raw, P, R)
-
-
-class SparseRatioSums(Term):
+class ScatteredRatioSums(RatioSums):
     """R'H of sparse rows, scattered into the worker's (d, k) total, and their divergence."""
 
     def __init__(self, block: Any, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
         self.block, self.H, self.V, self.v = block, H, V, v
 
-    def add(self, total: tuple | None) -> tuple:
+    def add(self, total: list | None) -> list:
         """Add the block's sums."""
         from labelfold.factorization import _divergence_loops as loops
 
         X, H, V = self.block, self.H, self.V
-        sums, loss = (np.zeros(V.shape, dtype=V.dtype), 0.0) if total is None else total
-        at_nonzeros, there = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
-        return sums, loss + at_nonzeros + _elsewhere(H, self.v, there)
-
-    merge = staticmethod(DenseRatioSums.merge)
-    finish = staticmethod(DenseRatioSums.finish)
+        sums, loss = total or [np.zeros(V.shape, dtype=V.dtype), 0.0]
+        at_nonzeros, model_sum = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
+        return [sums, loss + at_nonzeros + _model_at_zeros(H, self.v, model_sum)]
 
 
 class GatheredRatioSums(Term):
@@ -260,14 +241,14 @@ class GatheredRatioSums(Term):
 def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tuple[np.ndarray, float]:
     """Return the sums over each column, from all of H, after the pass."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows import aligned
+    from labelfold.rows.loops import aligned
 
     parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
     H = aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
     np.concatenate(parts, out=H)
     data, indices, indptr = columns()
-    sums, loss, there = loops.csc_ratio_sums(data, indices, indptr, H, V)
-    return sums, loss + _elsewhere(H, v, there)
+    sums, loss, model_sum = loops.csc_ratio_sums(data, indices, indptr, H, V)
+    return sums, loss + _model_at_zeros(H, v, model_sum)
 
 
 def dense_ratios(X: np.ndarray, H: np.ndarray, V: np.ndarray, *, with_loss: bool = False) -> tuple[Any, Any]:
@@ -285,8 +266,8 @@ def dense_ratios(X: np.ndarray, H: np.ndarray, V: np.ndarray, *, with_loss: bool
 
 def array_ratios(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any]:
     """Return R = X / P, and P = H V' above its floor, by functions of the array API."""
-    share, least = floor(X.dtype)
-    P = xp.maximum(H @ V.T, xp.maximum(X * share, xp.full_like(X, least)))
+    share, tiny = floor(X.dtype)
+    P = xp.maximum(H @ V.T, xp.maximum(X * share, xp.full_like(X, tiny)))
     return X / P, P
 
 
@@ -304,7 +285,7 @@ def floor(dtype: Any) -> tuple[float, float]:
     return (1e-20, 1.2e-38) if "32" in str(dtype) else (1e-200, 2.3e-308)
 
 
-def least_share(dtype: Any) -> float:
+def minimum_share(dtype: Any) -> float:
     """Return the smallest positive entry of V relative to its mean, and of H relative to the largest of its row.
 
     Smaller entries recover slowly and become denormal numbers, which are slow. Zeros stay zeros.
@@ -312,6 +293,6 @@ def least_share(dtype: Any) -> float:
     return 1e-12 if "32" in str(dtype) else 1e-20
 
 
-def _elsewhere(H: np.ndarray, v: np.ndarray, there: float) -> float:
-    """Return the sum of H V' where X is zero: its total less ``there``, the sum at the non-zeros."""
-    return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - there
+def _model_at_zeros(H: np.ndarray, v: np.ndarray, at_nonzeros: float) -> float:
+    """Return the sum of H V' where X is zero: its total less the sum at the non-zeros."""
+    return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - at_nonzeros

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import Decisions, Iterates, constraints, fitting
 from labelfold.factorization._components import (
-    SHRUNK_AWAY,
     Parts,
     Start,
     check_matrix,
@@ -27,14 +26,12 @@ from labelfold.factorization._components import (
     loss_weights,
     minimise_rows,
     nonnegative_least_squares,
+    shrunk_away,
     squared_misfit,
 )
-from labelfold.numerics import linear_svms
+from labelfold.numerics import linear_svm
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
-
-# Rounds of HALS in an iteration: they cost little beside the pass, and a few of them save many passes.
-_ROUNDS = 8
 
 
 class DRSVM(Decisions, Parts):
@@ -272,7 +269,9 @@ class DRSVM(Decisions, Parts):
         self.intercept_ = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
-        self.embedding_ = embed(problem, found)
+        # Unlabelled rows without a sign constraint are a function of B.
+        H = found.H if self.nonnegative else rows @ projection(found.B, problem.ridge, found.BtB)
+        self.embedding_ = rows.result(H, at=(labels.index, found.H_labelled))
         self.transduction_ = self._transduce(rows, self.embedding_, labels)
         return self
 
@@ -288,7 +287,7 @@ class DRSVM(Decisions, Parts):
         self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
         self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
-    def _place(self, rows: Rows) -> Any:
+    def _embed(self, rows: Rows) -> Any:
         if self.center:
             rows = Centered(rows, self.mean_)
         B, ridge = self.components_.T, self.factor_penalty_ / self.reconstruction_
@@ -296,7 +295,7 @@ class DRSVM(Decisions, Parts):
             return rows @ projection(B, ridge)
         # As an argument of `partial` the matrix stays in float64 when it is passed to blocks.
         solve = partial(nonnegative_least_squares, Q=B.T @ B + ridge * np.eye(B.shape[1]))
-        return rows.map(_solved, shared=(B, solve))
+        return rows.map(_embed, shared=(B, solve))
 
     def inverse_transform(self, H: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, H B' plus the mean.
@@ -323,7 +322,7 @@ class DRSVM(Decisions, Parts):
         return tags
 
 
-def _warn(found: Model, model: DRSVM) -> None:
+def _warn(found: DRSVMState, model: DRSVM) -> None:
     """Warn about limits that the solution reached, and about components that vanished."""
     if found.gap > max(found.svm_tol, 1e-4):
         warn_user(
@@ -331,8 +330,8 @@ def _warn(found: Model, model: DRSVM) -> None:
             f"{found.gap:.1e}; raise svm_penalty, or scale X",
             ConvergenceWarning,
         )
-    B, ridge = found.B, model.factor_penalty_ / model.reconstruction_
-    if np.linalg.norm(B, 2) ** 2 < SHRUNK_AWAY * ridge:
+    ridge = model.factor_penalty_ / model.reconstruction_
+    if shrunk_away(found.B, ridge):
         warn_user(
             f"factor_penalty={model.factor_penalty_:g} has shrunk the components away, the singular values of X "
             f"being below factor_penalty / reconstruction = {ridge:g}; lower it",
@@ -362,18 +361,15 @@ class DRSVMProblem:
         """Return e / b, which is added to the diagonal of B'B and H'H."""
         return self.factor_penalty / self.reconstruction
 
-    def losses(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-        """Return the weighted loss of every labelled row and SVM, (l, r)."""
-        return self.C * hinge_losses(self.T * (H @ W.T + intercept), self.loss)
-
-    def machine_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    def svm_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the objective of each SVM, (r,): its losses and a / 2 times its squared weights."""
         squares = (W * W).sum(axis=1) + (intercept / self.intercept_scaling) ** 2
-        return self.losses(H, W, intercept).sum(axis=0) + 0.5 * self.svm_penalty * squares
+        losses = self.C * hinge_losses(self.T * (H @ W.T + intercept), self.loss)
+        return losses.sum(axis=0) + 0.5 * self.svm_penalty * squares
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class DRSVMState:
     """State after an iteration: factors, SVMs, and warm starts of the next iteration."""
 
     B: np.ndarray  # (d, k)
@@ -401,25 +397,18 @@ def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     W, intercept = np.zeros((r, k)), np.zeros(r)
-    model = Model(start.B, start.B.T @ start.B, H_labelled, start.H, W, intercept, svm_tol=svm_tol)
-    model = _update_machines(problem, model)
+    model = DRSVMState(start.B, start.B.T @ start.B, H_labelled, start.H, W, intercept, svm_tol=svm_tol)
+    model = _train_svms(problem, model)
     rose = False
     while not rose:
         model = _update_basis(problem, model, XtH, HtH)
-        H, XtH, HtH = _place_unlabelled(problem, model, mask)
-        model = _place_labelled(problem, replace(model, H=H), labelled)
+        H, XtH, HtH = _update_unlabelled(problem, model, mask)
+        model = _update_labelled(problem, replace(model, H=H), labelled)
         XtH_labelled = labelled.sum(_transposed, model.H_labelled)
         XtH_labelled += XtH  # in place: it is large
         XtH, HtH = XtH_labelled, HtH + model.H_labelled.T @ model.H_labelled
-        model = _update_machines(problem, model)
-        rose = yield model, _value(problem, model, XtH, HtH)
-
-
-def embed(problem: DRSVMProblem, model: Model) -> Any:
-    """Return H (n, k) of the training rows in the fit; in one pass if it is a function of B."""
-    rows = problem.rows
-    H = model.H if problem.nonnegative else rows @ projection(model.B, problem.ridge, model.BtB)
-    return rows.result(H, at=(problem.index, model.H_labelled))
+        model = _train_svms(problem, model)
+        rose = yield model, _objective_of_sums(problem, model, XtH, HtH)
 
 
 def objective(
@@ -462,10 +451,10 @@ def objective(
     f : float
     """
     losses = hinge_losses(T * (H[index] @ W.T + intercept), loss)
-    machines = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
+    norm = (W * W).sum() + ((np.broadcast_to(intercept, len(W)) / intercept_scaling) ** 2).sum()
     misfit = squared_misfit(X, H, B)
     size = (B * B).sum() + (H * H).sum()
-    f = (C * losses).sum() + 0.5 * (svm_penalty * machines + reconstruction * misfit + factor_penalty * size)
+    f = (C * losses).sum() + 0.5 * (svm_penalty * norm + reconstruction * misfit + factor_penalty * size)
     return float(f)
 
 
@@ -474,7 +463,7 @@ def projection(B: np.ndarray, ridge: float, BtB: np.ndarray | None = None) -> np
     return as_rows(B) @ _ridge_inverse(B.T @ B if BtB is None else BtB, ridge)
 
 
-def _update_basis(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> Model:
+def _update_basis(problem: DRSVMProblem, model: DRSVMState, XtH: np.ndarray, HtH: np.ndarray) -> DRSVMState:
     """Return the model with B given H: exactly, or after rounds of HALS (eq. IV.6).
 
     The columns of X are processed like rows, in blocks and threads.
@@ -488,38 +477,38 @@ def _update_basis(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.
     return replace(model, B=B, BtB=BtB)
 
 
-def _place_unlabelled(problem: DRSVMProblem, model: Model, mask: Any) -> tuple[Any, Any, Any]:
+def _update_unlabelled(problem: DRSVMProblem, model: DRSVMState, mask: Any) -> tuple[Any, Any, Any]:
     """Return H for unlabelled rows if it is stored, and their X'H and H'H: the pass over X (eq. IV.8)."""
     B, BtB, rows = model.B, model.BtB, problem.rows
     if mask is None:
         return model.H, 0.0, 0.0
     if not problem.nonnegative:
-        HtH, XtH = rows.sum(_place, mask, shared=(projection(B, problem.ridge, BtB),))
+        HtH, XtH = rows.sum(_unlabelled_sums, mask, shared=(projection(B, problem.ridge, BtB),))
         return None, XtH, HtH
     M = BtB + problem.ridge * np.eye(B.shape[1])
-    H, (HtH, XtH) = rows.sweep(_place_nonnegative, model.H, mask, shared=(B, M))
+    H, (HtH, XtH) = rows.sweep(_update_nonnegative, model.H, mask, shared=(B, M))
     return H, XtH, HtH
 
 
-def _place_labelled(problem: DRSVMProblem, model: Model, labelled: Rows) -> Model:
+def _update_labelled(problem: DRSVMProblem, model: DRSVMState, labelled: Rows) -> DRSVMState:
     """Return the model with the labelled rows of H at their minimum, given B and W."""
     b, B, old = problem.reconstruction, model.B, model.H_labelled
     P = b * labelled.get(labelled.map(_product, shared=(B,)))
     Q = b * model.BtB + problem.factor_penalty * np.eye(B.shape[1])
-    machines = (P, Q, model.W, problem.T, problem.C)
+    terms = (P, Q, model.W, problem.T, problem.C)
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
-    H, dual = hinge_rows(*machines, **options, nonnegative=problem.nonnegative, dual=model.dual)
+    H, dual = hinge_rows(*terms, **options, nonnegative=problem.nonnegative, dual=model.dual)
     # An iterative solution may lack the last digits; a row that was better keeps its previous embedding.
-    worse = hinge_row_objectives(H, *machines, **options) > hinge_row_objectives(old, *machines, **options)
+    worse = hinge_row_objectives(H, *terms, **options) > hinge_row_objectives(old, *terms, **options)
     return replace(model, H_labelled=np.where(worse[:, None], old, H), dual=dual)
 
 
-def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
+def _train_svms(problem: DRSVMProblem, model: DRSVMState) -> DRSVMState:
     """Return the model with W trained on the labelled rows of H; an SVM that would get worse stays unchanged."""
     H, old = model.H_labelled, (model.W, model.intercept)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = linear_svms(
+        found = linear_svm(
             H,
             problem.T,
             problem.C / problem.svm_penalty,
@@ -529,17 +518,17 @@ def _update_machines(problem: DRSVMProblem, model: Model) -> Model:
             alpha=model.alpha,
             tol=model.svm_tol,
         )
-    worse = problem.machine_objectives(H, found.w, found.intercept) > problem.machine_objectives(H, *old)
+    worse = problem.svm_objectives(H, found.w, found.intercept) > problem.svm_objectives(H, *old)
     W, intercept = np.where(worse[:, None], old[0], found.w), np.where(worse, old[1], found.intercept)
     return replace(model, W=W, intercept=intercept, alpha=found.alpha, gap=found.gap)
 
 
-def _value(problem: DRSVMProblem, model: Model, XtH: np.ndarray, HtH: np.ndarray) -> float:
+def _objective_of_sums(problem: DRSVMProblem, model: DRSVMState, XtH: np.ndarray, HtH: np.ndarray) -> float:
     """Return the objective, from the sums of the pass."""
     misfit = problem.squared_norm - 2 * np.vdot(model.B, XtH) + (model.BtB * HtH).sum()
-    machines = problem.machine_objectives(model.H_labelled, model.W, model.intercept).sum()
+    svms = problem.svm_objectives(model.H_labelled, model.W, model.intercept).sum()
     squares = np.trace(model.BtB) + np.trace(HtH)
-    return float(machines + 0.5 * (problem.reconstruction * misfit + problem.factor_penalty * squares))
+    return float(svms + 0.5 * (problem.reconstruction * misfit + problem.factor_penalty * squares))
 
 
 def _ridge_inverse(gram: np.ndarray, ridge: float) -> np.ndarray:
@@ -554,7 +543,7 @@ def _exact_basis(XtH: Block, inverse: Any, dtype: Any) -> tuple[Any, Any]:
 
 
 def _hals_basis(XtH: Block, B: Any, M: Any, dtype: Any) -> tuple[Any, Any]:
-    return _rounded(hals(B, XtH.raw, M, _ROUNDS), dtype)
+    return _rounded(hals(B, XtH.raw, M), dtype)
 
 
 def _rounded(B: np.ndarray, dtype: Any) -> tuple[Any, Any]:
@@ -571,13 +560,14 @@ def _transposed(X: Block, H: Any) -> Any:
     return X.double().t(H)
 
 
-def _place(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
+def _unlabelled_sums(X: Block, mask: Any, G: Any) -> tuple[Any, Any]:
     return X.projected_sums(G, mask)
 
 
-def _place_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
+def _update_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[Any, Any]:
+    # The compiled loop of `hals` takes arrays in host memory.
     update = hals_by_columns if X.kind == "device" else hals
-    H = update(H, X @ B, M, _ROUNDS) * mask[:, None]
+    H = update(H, X @ B, M) * mask[:, None]
     return H, factor_sums(X, H)
 
 
@@ -594,7 +584,7 @@ def hinge_rows(
     T: np.ndarray,
     C: np.ndarray,
     *,
-    intercept: np.ndarray | None = None,
+    intercept: Any = 0.0,
     loss: str = "squared_hinge",
     nonnegative: bool = False,
     dual: np.ndarray | None = None,
@@ -613,8 +603,8 @@ def hinge_rows(
         Signs, -1 or +1.
     C : ndarray of shape (l, r)
         Weights of the losses, at least 0.
-    intercept : ndarray of shape (r,), optional
-        The intercepts of the classifiers; zeros when None.
+    intercept : float or ndarray of shape (r,)
+        The intercepts of the classifiers.
     loss : {"squared_hinge", "hinge"}
         max(0, 1 - z), or its square.
     nonnegative : bool
@@ -640,7 +630,7 @@ def hinge_rows(
     factor = _cholesky(Q)
     q = linalg.cho_solve(factor, P.T).T  # (l, k)
     V = linalg.cho_solve(factor, W.T).T  # (r, k)
-    margins = q @ W.T + (0.0 if intercept is None else intercept)  # (l, r)
+    margins = q @ W.T + intercept  # (l, r)
     upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
     diagonal = np.zeros_like(C) if loss == "hinge" else np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
     low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
@@ -668,11 +658,11 @@ def hinge_row_objectives(
     T: np.ndarray,
     C: np.ndarray,
     *,
-    intercept: np.ndarray | None = None,
+    intercept: Any = 0.0,
     loss: str = "squared_hinge",
 ) -> np.ndarray:
     """Return the objective of each row's h, (l,)."""
-    losses = C * hinge_losses(T * (H @ W.T + (0.0 if intercept is None else intercept)), loss)
+    losses = C * hinge_losses(T * (H @ W.T + intercept), loss)
     return losses.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
 
 
@@ -684,5 +674,5 @@ def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
         return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
 
 
-def _solved(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
+def _embed(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:
     return solve(X @ B)

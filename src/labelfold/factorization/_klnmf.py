@@ -1,10 +1,10 @@
-r"""KLNMF: non-negative factors of least I-divergence (Lee & Seung 1999), in memory proportional to the data.
+r"""KLNMF: non-negative factors of minimum I-divergence (Lee & Seung 1999), in memory proportional to the data.
 
 .. math:: D(X, HV') + \lambda\, D(S'X, S'HV'), \qquad
           D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
-The second term, a *guide*, is optional. S (n, q) >= 0 has few non-zero rows, and the rows of S'X are treated as q
-further rows of weight lambda, whose factor is S'H. With R = X / (HV'), R_S = S'X / (S'HV') and v the column sums of
+The second term is optional; NMFAlpha uses it. S (n, q) >= 0 has few non-zero rows, and the rows of S'X are treated as
+q further rows of weight lambda, whose factor is S'H. With R = X / (HV'), R_S = S'X / (S'HV') and v the column sums of
 V, an update is
 
 .. math:: H \leftarrow H \circ \frac{R V + \lambda S R_S V}{v (1 + \lambda s_i)}, \qquad
@@ -17,7 +17,6 @@ objective is rejected, and the next one starts without extrapolation, so that an
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -27,28 +26,27 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from labelfold.base import Descent, Iterates, constraints, descend, fitting
+from labelfold.base import Iterates, constraints, descend, fitting
 from labelfold.factorization._components import NonnegativeParts, factor_start
 from labelfold.factorization._divergence import (
-    HostKernels,
     divergence,
+    extrapolated,
     kernels,
     kl_rows,
     kl_sums,
-    least_share,
+    minimum_share,
     solve_rows,
 )
 from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows, as_rows, single_blas
 from labelfold.utils import warn_user
 
-# Extrapolation as a share of the last change: its growth while it is accepted, and its maximum.
-_GROWTH, _FURTHEST = 1.05, 1.0
+# Growth of the extrapolation while it is accepted.
+_GROWTH = 1.05
 # Extrapolation lowers an entry by at most this share of it, because an entry near zero recovers slowly.
-_BRAKE = 0.05
-# The sample that improves random initial values: its largest number of rows, its smallest for each component, and the
-# number of iterations on it.
-_SAMPLE, _ROWS_EACH, _TRIES = 20_000, 8, 12
+_MAX_FALL = 0.05
+# The sample that improves random initial values: its largest number of rows, and its smallest for each component.
+_SAMPLE, _ROWS_EACH = 20_000, 8
 
 
 class DivergenceNMF(NonnegativeParts):
@@ -56,16 +54,16 @@ class DivergenceNMF(NonnegativeParts):
 
     _parameter_constraints = {**NonnegativeParts._parameter_constraints, **constraints("corrected")}
 
-    def _place(self, rows: Rows) -> Any:
+    def _embed(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
-        # The divergence of a row is within a share of 1e-5 of its sum of the minimum, or 3,000 updates are made.
+        # A row stops when its divergence is at most 1e-5 of its sum above the minimum, or after 3,000 sweeps.
         shared = V, V.sum(axis=0), root, 1e-5, 3000
-        H, n_negative = rows.sweep(_place, shared=shared)
+        H, n_negative = rows.sweep(_embed_block, shared=shared)
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
-    def _survey(self, rows: Rows) -> Margins:
+    def _check_sums(self, rows: Rows) -> Margins:
         """Check that X can be factorised, and return its sums, in one pass."""
         found = margins(rows)
         refuse_negative(rows, found.n_negative, estimator=type(self).__name__)
@@ -83,28 +81,15 @@ class DivergenceNMF(NonnegativeParts):
             )
         return found
 
-    def _factorise(
-        self,
-        rows: Rows,
-        sums: Margins,
-        guide: Guide | None = None,
-        start: tuple[Any, np.ndarray] | None = None,
-        joint: Callable[..., Iterates] | None = None,
-    ) -> Any:
-        """Iterate with the parameters of the estimator, store the results, and return the last state.
+    def _start(self, rows: Rows, sums: Margins) -> tuple[Any, np.ndarray]:
+        """Return the initial factors that ``init`` names or holds."""
+        with single_blas():
+            return divergence_start(rows, self.n_components, self.init, sums, self.random_state)
 
-        Iterations start from ``start``, factors that are stored with the rows, or from ``init``. With ``joint`` they
-        are those of this function, given the rows, the start and the guide.
-        """
-        if start is None:
-            with single_blas():
-                start = divergence_start(rows, self.n_components, self.init, sums, self.random_state)
-        steps = joint(rows, start, guide) if joint else iterates(rows, start, guide, max_iter=self.max_iter)
-        del start  # a basis is large
-        found = self._descend(steps)
-        self.components_ = np.array(found.V.T, dtype=np.float64, order="C")
-        self.embedding_ = rows.result(found.H, partial(_times, self._root()) if self.corrected else None)
-        return found
+    def _store(self, rows: Rows, H: Any, V: np.ndarray) -> None:
+        """Store the components and the embedding."""
+        self.components_ = np.array(V.T, dtype=np.float64, order="C")
+        self.embedding_ = rows.result(H, partial(_times, self._root()) if self.corrected else None)
 
     def _root(self) -> np.ndarray:
         return gram_root(self.components_)
@@ -247,7 +232,10 @@ class KLNMF(DivergenceNMF):
         self : KLNMF
         """
         rows = self._rows(X, reset=True)
-        self._factorise(rows, self._survey(rows))
+        sums = self._check_sums(rows)
+        # The start is released after the first iteration, because a basis is large.
+        found = self._descend(iterates(rows, self._start(rows, sums), max_iter=self.max_iter))
+        self._store(rows, found.H, found.V)
         self.reconstruction_err_ = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
         return self
 
@@ -270,7 +258,7 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Guide:
+class PreservedDirections:
     """The second term: S for the rows at ``index``, S'X, and its weight lambda."""
 
     S: sparse.csr_array  # (l, q)
@@ -287,27 +275,13 @@ class KLFactors:
     V: np.ndarray  # (d, k)
 
 
-def divergence_factors(
-    rows: Rows,
-    start: tuple[Any, np.ndarray],
-    guide: Guide | None = None,
-    *,
-    max_iter: int,
-    accelerate: bool = True,
-    **options: Any,
-) -> Descent:
-    """Update the factors until convergence: `descend` with the `iterates` below."""
-    steps = iterates(rows, start, guide, max_iter=max_iter, accelerate=accelerate)
-    return descend(steps, max_iter=max_iter, **options)
-
-
 def iterates(
     rows: Rows,
     start: tuple[Any, np.ndarray],
-    guide: Guide | None = None,
+    directions: PreservedDirections | None = None,
     *,
     max_iter: int,
-    accelerate: bool = True,
+    max_beta: float = 1.0,
 ) -> Iterates:
     """Update the factors, with one pass over X in each iteration.
 
@@ -317,12 +291,12 @@ def iterates(
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
         Initial factors; zeros stay zeros. The references are released after the first pass.
-    guide : Guide, optional
-        A second term.
+    directions : PreservedDirections, optional
+        The second term.
     max_iter : int
         Largest number of iterations.
-    accelerate : bool, default=True
-        Whether to extrapolate; without it these are plain multiplicative updates.
+    max_beta : float, default=1.0
+        Largest extrapolation, as a share of the last change; 0 makes plain multiplicative updates.
 
     Yields
     ------
@@ -330,28 +304,29 @@ def iterates(
     objective : float
     """
     H, V = rows.put(start[0]), np.ascontiguousarray(start[1], dtype=rows.dtype)
-    place = None
-    if guide is not None:
-        place = rows.spread(guide.index, np.arange(len(guide.index)), len(guide.index))
-    state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), place)
-    least = least_share(V.dtype) * float(V.mean())
+    row_of_S = None
+    if directions is not None:
+        l = len(directions.index)  # noqa: E741
+        row_of_S = rows.spread(directions.index, np.arange(l), l)
+    state = _State(H, H, V, V, V.sum(axis=0, dtype=np.float64), row_of_S)
+    minimum = minimum_share(V.dtype) * float(V.mean())
     del start, H, V  # a basis is large, so references are released
     beta, ahead = 0.5, False
     for iteration in count(1):
-        H, den, sums, value = _pass(rows, guide, state, beta if ahead else 0.0)
+        H, denominator, sums, value = _pass(rows, directions, state, beta if ahead else 0.0)
         factors = KLFactors(H, state.V_hat)
         rose = yield factors, value
         if not rose:
             if ahead:
-                beta = min(_GROWTH * beta, _FURTHEST)
+                beta = min(_GROWTH * beta, max_beta)
             # The final iteration does not extrapolate, so it cannot be rejected.
-            ahead = accelerate and iteration + 1 < max_iter
-            state = _advance(state, H, sums, den, beta if ahead else 0.0, least)
-            # Modified in place, so that a holder of the factors does not keep another basis in memory.
+            ahead = max_beta > 0 and iteration + 1 < max_iter
+            state = _advance(state, H, sums, denominator, beta if ahead else 0.0, minimum)
+            # Modified in place, so that a reference to the factors does not keep another basis in memory.
             factors.H, factors.V = state.H, state.V_last
         elif ahead:
             beta *= 0.5
-            state, ahead = _called_back(state), False
+            state, ahead = _without_extrapolation(state), False
         else:
             return
         del H, sums, factors
@@ -365,69 +340,72 @@ class _State(NamedTuple):
     V_hat: np.ndarray  # (d, k)  extrapolated from V_last
     V_last: np.ndarray  # (d, k)  after the last update
     v: np.ndarray  # (k,)  column sums of V_hat
-    place: Any = (
-        None  # (n,)  index of each row in S, or the number of rows of S if it has none; stored with the rows
-    )
+    row_of_S: Any  # (n,)  for each row its row of S, or the number of rows of S if it has none
 
 
-def _advance(state: _State, H: Any, sums: np.ndarray, den: np.ndarray, beta: float, least: float) -> _State:
-    """Return the state after an update of the basis."""
+def _advance(
+    state: _State, H: Any, sums: np.ndarray, denominator: np.ndarray, beta: float, minimum: float
+) -> _State:
+    """Return the state after an update of the basis (eq. 16)."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows import aligned
+    from labelfold.rows.loops import aligned
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
-    inverse = np.divide(1.0, den, out=np.zeros_like(den), where=den > 0)
+    inverse = np.divide(1.0, denominator, out=np.zeros_like(denominator), where=denominator > 0)
     # The basis of two updates ago is no longer needed; its memory is reused.
     V_last = state.V_last
     new = aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
-    V, V_hat, v = loops.multiplied(state.V_hat, state.V_last, sums, inverse, beta, _BRAKE, least, new)
-    return _State(H, state.H, V_hat, V, v, state.place)
+    limits = beta, _MAX_FALL, minimum
+    V, V_hat, v = loops.multiply_and_extrapolate(state.V_hat, state.V_last, sums, inverse, *limits, new)
+    return _State(H, state.H, V_hat, V, v, state.row_of_S)
 
 
-def _called_back(state: _State) -> _State:
+def _without_extrapolation(state: _State) -> _State:
     """Return the state without extrapolation, from which an update cannot raise the objective."""
     V = state.V_last
-    return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64), state.place)
+    return _State(state.H, state.H, V, V, V.sum(axis=0, dtype=np.float64), state.row_of_S)
 
 
 def _pass(
-    rows: Rows, guide: Guide | None, state: _State, beta: float
+    rows: Rows, directions: PreservedDirections | None, state: _State, beta: float
 ) -> tuple[Any, np.ndarray, np.ndarray, float]:
     """Update H in one pass over X; return it, the denominator and numerator of the update of V, and the objective."""
     V, v, H, last = state.V_hat, state.v, state.H, state.H_last
-    if guide is None:
+    if directions is None:
         H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
-    S, lam = guide.S, guide.weight
-    H_L = HostKernels.extrapolated(rows.pick(H, guide.index), rows.pick(last, guide.index), beta, _BRAKE)
-    G = (S.T @ H_L).astype(rows.dtype, copy=False)  # (q, k)
-    # One row for each row in the guide, and a last one for all others.
-    pull = np.zeros((len(guide.index) + 1, V.shape[1]))
-    pull[:-1] = lam * (S @ guide.rows.get(guide.rows.map(kl_rows, G, shared=(V,))))
+    S, lam, index = directions.S, directions.weight, directions.index
+    H_L = extrapolated(rows.pick(H, index), rows.pick(last, index), beta, _MAX_FALL)
+    G = (S.T @ H_L).astype(rows.dtype, copy=False)  # S'H (q, k)
+    # lambda S R_S V, with a row for each row of S, and a last one of zeros for all others.
+    added = np.zeros((len(index) + 1, V.shape[1]))
+    added[:-1] = lam * (S @ directions.rows.get(directions.rows.map(kl_rows, G, shared=(V,))))
     share = np.append(1 + lam * S.sum(axis=1), 1.0)
-    shared = (V, v, beta, pull, share)
-    H, (mass, (sums, loss)) = rows.sweep(_update_guided, H, last, state.place, shared=shared)
-    G = (S.T @ rows.pick(H, guide.index)).astype(rows.dtype, copy=False)
-    guide_sums, guide_loss = guide.rows.sum(kl_sums, G, shared=(V, v))
-    sums += lam * guide_sums
-    return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * guide_loss
+    shared = (V, v, beta, added, share)
+    H, (mass, (sums, loss)) = rows.sweep(_update_with_directions, H, last, state.row_of_S, shared=shared)
+    G = (S.T @ rows.pick(H, index)).astype(rows.dtype, copy=False)
+    sums_of_S, loss_of_S = directions.rows.sum(kl_sums, G, shared=(V, v))
+    sums += lam * sums_of_S
+    return H, mass + lam * G.sum(axis=0, dtype=np.float64), sums, loss + lam * loss_of_S
 
 
 def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[Any, Any]:
-    loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _BRAKE)
-    H = loops.scaled(H, loops.rows(X, H, V), _divisor(X.xp, v))
-    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+    """Return H * R V / v (eq. 15 of Cho and Saul with lambda = 0), and the sums for the update of V."""
+    block = kernels(X)
+    H = block.extrapolated(H, last, beta, _MAX_FALL)
+    H = block.scaled(H, block.rows(H, V), _divisor(X.xp, v))
+    return H, (block.column_sums(H), block.sums(H, V, v))
 
 
-def _update_guided(
-    X: Block, H: Any, last: Any, place: Any, V: Any, v: Any, beta: float, pull: Any, share: Any
+def _update_with_directions(
+    X: Block, H: Any, last: Any, row_of_S: Any, V: Any, v: Any, beta: float, added: Any, share: Any
 ) -> tuple[Any, Any]:
-    loops = kernels(X)
-    H = loops.extrapolated(H, last, beta, _BRAKE)
-    pull, share = X.xp.take(pull, place, axis=0), X.xp.take(share, place)
-    H = loops.scaled(H, (loops.rows(X, H, V) + pull) / share[:, None], _divisor(X.xp, v))
-    return H, (loops.column_sums(H), loops.sums(X, H, V, v))
+    """Return H * (R V + lambda S R_S V) / (v (1 + lambda s)) (eq. 15), and the sums for the update of V."""
+    block = kernels(X)
+    H = block.extrapolated(H, last, beta, _MAX_FALL)
+    added, share = X.xp.take(added, row_of_S, axis=0), X.xp.take(share, row_of_S)
+    H = block.scaled(H, (block.rows(H, V) + added) / share[:, None], _divisor(X.xp, v))
+    return H, (block.column_sums(H), block.sums(H, V, v))
 
 
 def _divisor(xp: Any, v: Any) -> Any:
@@ -460,7 +438,7 @@ def margins(rows: Rows) -> Margins:
     >>> margins(as_rows(np.array([[1.0, 2.0], [3.0, 4.0]]))).column
     array([4., 6.])
     """
-    row, (column, n_negative) = rows.sweep(_survey, shared=(np.ones(rows.shape[1]),))
+    row, (column, n_negative) = rows.sweep(_block_margins, shared=(np.ones(rows.shape[1]),))
     return Margins(row, column, n_negative)
 
 
@@ -499,44 +477,52 @@ def divergence_start(
     m = max(min(n // 8, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
-    # To shuffle all row numbers takes longer than a pass if there are many.
+    # If there are many rows, shuffling all their numbers takes longer than a pass.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
-    V = _tried(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
-    return rows.repeated(found.row, k, float(V.sum(dtype=np.float64))), V
+    V = _basis_of_sample(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
+    H = rows.each(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
+    return H, V
 
 
-def _tried(some: Rows, k: int, found: Margins, rng: np.random.Generator) -> np.ndarray:
+def _repeated(k: int, divisor: float, dtype: Any, start: int, stop: int, row: np.ndarray) -> np.ndarray:
+    """Return k equal columns, the sums of rows over ``divisor``."""
+    return np.repeat(row.astype(dtype)[:, None] / divisor, k, axis=1)
+
+
+def _basis_of_sample(
+    sample: Rows, k: int, found: Margins, rng: np.random.Generator, max_iter: int = 12
+) -> np.ndarray:
     """Return V (d, k) after some iterations on a sample of rows.
 
     Columns that are zero in the sample get only their share of X, and are left out of the iterations if that is
     cheap.
     """
-    H, V = random_factors(some, k, found, rng)
-    seen = margins(some).column > 0
-    V[~seen] = 0
-    block = some.narrow()
-    if block is not None and block.shape[1] == seen.sum() < len(seen):
-        some, V = as_rows(block.raw), V[seen]
+    H, V = random_factors(sample, k, found, rng)
+    used = margins(sample).column > 0
+    V[~used] = 0
+    block = sample.narrow()
+    if block is not None and block.shape[1] == used.sum() < len(used):
+        sample, V = as_rows(block.raw), V[used]
     else:
-        seen[:] = True
-    V = divergence_factors(some, (H, V), max_iter=_TRIES, tol=0).state.V
+        used[:] = True
+    V = descend(iterates(sample, (H, V), max_iter=max_iter), max_iter=max_iter, tol=0).state.V
     # Half of the basis is the column's share of X, because a sample contains little about rare columns.
     common = 0.5 * found.column / found.column.sum()
     whole = np.multiply.outer(common, V.sum(axis=0, dtype=np.float64)).astype(V.dtype, copy=False)
     V *= 0.5
-    whole[seen] += V
+    whole[used] += V
     return whole
 
 
 def random_factors(rows: Rows, k: int, found: Margins, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
     """Return factors whose product is close to that of the margins, drawn in the order of the rows on the host."""
     n, d = rows.shape
-    V = _drawn(rng, (d, k), found.column / found.column.sum())
-    H = _drawn(rng, (n, k), np.asarray(rows.get(found.row), dtype=np.float64) / k)
+    V = _random_near(rng, (d, k), found.column / found.column.sum())
+    H = _random_near(rng, (n, k), np.asarray(rows.get(found.row), dtype=np.float64) / k)
     return rows.put(H.astype(rows.dtype, copy=False)), V.astype(rows.dtype, copy=False)
 
 
-def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray) -> np.ndarray:
+def _random_near(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray) -> np.ndarray:
     """Return random entries that exceed the margin by at most a fifth.
 
     Larger deviations lead to worse minima, and entries that start near zero recover slowly.
@@ -548,7 +534,7 @@ def _drawn(rng: np.random.Generator, shape: tuple[int, int], margin: np.ndarray)
     return factor
 
 
-def _survey(X: Block, ones: Any) -> tuple[Any, Any]:
+def _block_margins(X: Block, ones: Any) -> tuple[Any, Any]:
     X = X.double()
     return X @ ones, (X.colsum(), count_negative(X))
 
@@ -563,9 +549,9 @@ def gram_root(components: np.ndarray) -> np.ndarray:
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
-def _place(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
+def _embed_block(X: Block, V: Any, v: Any, root: Any, tol: float, max_sweeps: int) -> tuple[Any, Any]:
     n_negative = count_negative(X)
-    if n_negative:  # the rows will be refused, and might take long to place
+    if n_negative:  # the rows will be refused, and might take long to solve
         tol, max_sweeps = np.inf, 1
     H = solve_rows(X, V, v, tol, max_sweeps)
     return H @ root if root.shape[0] else H, n_negative

@@ -1,17 +1,17 @@
-"""LSDR: a factorisation coupled to a linear classifier (Grabocka & Schmidt-Thieme).
+"""LSDR: a factorisation coupled to linear classifiers (Grabocka & Schmidt-Thieme).
 
-`fit` and the descent are in `_offset_factorization.py`, the sums over the rows in `_offset_model.py`, and the
-classifier, which is retrained whenever labelled rows move, is here.
+The classifiers, which are retrained whenever labelled rows move, are here, the descent in `_offset_factorization.py`,
+and the terms of the objective that depend on X in `_offset_model.py`. NSDR shares both.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import expit
 
-from labelfold.base import constraints
+from labelfold.base import constraints, fitting
 from labelfold.factorization._components import chosen
 from labelfold.factorization._offset_factorization import ROUND_OFF, CoupledClassifier, OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
@@ -192,6 +192,35 @@ class LSDR(OffsetFactorisation):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Factorise all rows so that linear classifiers can separate the labelled ones.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : LSDR
+        """
+        rows = self._rows(X, reset=True)
+        labels = self._read_labels(y, rows.shape[0])
+        given = self._set_up(rows, labels)
+        classifier = self._classifier(labels.signs(), given.label_share, given.length)
+        found = self._solve(given, classifier)
+        self.coef_, self.intercept_ = classifier.W, classifier.intercept
+        self._store_embedding(rows, labels, found)
+        return self
+
+    def _classifier(self, T: np.ndarray, weight: float, length: float) -> LinearClassifiers:
+        """Store the penalty, and return classifiers of a weight, for rows of a mean squared length."""
+        self.classifier_penalty_ = chosen(self.classifier_penalty, 0.5 * weight * length)
+        return LinearClassifiers(T, loss=self.loss, weight=weight, penalty=self.classifier_penalty_)
+
     def _shares(self, F: np.ndarray) -> np.ndarray:
         """Return probabilities; for the logistic loss those of its model, normalised for several classes."""
         if self.loss != "logistic":
@@ -201,16 +230,9 @@ class LSDR(OffsetFactorisation):
             return np.hstack([1 - p, p])
         return p / p.sum(axis=1, keepdims=True) if self.task_ == "multiclass" else p
 
-    def _machine(self, T: np.ndarray) -> LinearMachine:
-        auto = 0.5 * self._label_share * self._length
-        self.classifier_penalty_ = chosen(self.classifier_penalty, auto)
-        return LinearMachine(T, loss=self.loss, weight=self._label_share, penalty=self.classifier_penalty_)
-
-    def _keep_machine(self, machine: LinearMachine, index: np.ndarray) -> None:
-        self.coef_, self.intercept_ = machine.W, machine.intercept
-
-    def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
-        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_
+    def _scores_of(self, Z: np.ndarray) -> np.ndarray:
+        Z = np.asarray(Z, dtype=np.float64)
+        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_  # eq. 10
 
 
 def objective(
@@ -230,7 +252,7 @@ def objective(
     offset_unit: float = 1.0,
     **penalties: float,
 ) -> float:
-    """Return the objective of LSDR, in one pass over X.
+    """Return the objective of LSDR (eq. 1, with the losses of eqs. 11, 12 and 15), in one pass over X.
 
     Parameters
     ----------
@@ -258,7 +280,7 @@ def objective(
     return factors + float((1 - reconstruction_share) * value.sum() + classifier_penalty * np.vdot(W, W))
 
 
-class LinearMachine(CoupledClassifier):
+class LinearClassifiers(CoupledClassifier):
     r"""r linear classifiers f = U w + bu + w0 with a smooth loss.
 
     .. math:: \min_{w, w_0} (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij}) + \lambda_W \|W\|^2
@@ -293,9 +315,9 @@ class LinearMachine(CoupledClassifier):
         value, self._slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
         return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
 
-    def pull(self) -> np.ndarray:
-        pull = self.weight * self._slope * self.T  # (l, r)
-        return np.hstack([pull @ self.W, pull.sum(axis=1, keepdims=True)])
+    def gradient(self) -> np.ndarray:
+        slope = self.weight * self._slope * self.T  # (l, r)  eqs. 17, 20 and 23
+        return np.hstack([slope @ self.W, slope.sum(axis=1, keepdims=True)])
 
     def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return [w, w0] of one classifier, started from the previous one."""
@@ -309,10 +331,10 @@ class LinearMachine(CoupledClassifier):
         f, slope, bend = cost(theta)
         # Rows far from the boundary have no curvature. If a step was too long, some curvature is added for all rows.
         # A value of 2 for every row bounds that of the loss, so the step cannot fail except by round-off.
-        lent = 0.0
+        added = 0.0
         for _ in range(50):
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
-            H = self.weight * (ones.T * (bend + lent)) @ ones
+            H = self.weight * (ones.T * (bend + added)) @ ones
             H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
             step = np.linalg.solve(H, gradient)
             fall = gradient @ step
@@ -322,9 +344,9 @@ class LinearMachine(CoupledClassifier):
             f_new, slope_new, bend_new = cost(new)
             if f_new <= f - 1e-4 * fall:
                 theta, f, slope, bend = new, f_new, slope_new, bend_new
-                lent *= 0.1
-            elif lent < 2.0:
-                lent = min(max(10 * lent, 1e-3), 2.0)
+                added *= 0.1
+            elif added < 2.0:
+                added = min(max(10 * added, 1e-3), 2.0)
             else:
                 break
         return theta
@@ -333,7 +355,8 @@ class LinearMachine(CoupledClassifier):
 def losses(m: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return a loss of the margins m = y f, its derivative and its second derivative, entry by entry.
 
-    squared (1 - m)^2; logistic log(1 + exp(-m)); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to 1, 0 beyond.
+    squared (1 - m)^2 (eq. 11); logistic log(1 + exp(-m)) (eq. 12); smooth hinge 1/2 - m below 0, (1 - m)^2 / 2 up to
+    1, 0 beyond (eq. 15, corrected).
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """NMF-alpha: non-negative factors that preserve the directions between classes (Cho & Saul, 2011).
 
 The factorisation is that of KLNMF with a second term (`_klnmf.py`). The directions are non-negative sums of labelled
-rows: dual variables of linear classifiers, trained first, or learned with the factors (`joint_iterates`).
+rows, with dual variables of linear classifiers as weights. The classifiers are trained first, or learned with the
+factors (`joint_iterates`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,19 +19,18 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
-from labelfold.base import Iterates, constraints, fitting, refuse_without_kernel, repeated
+from labelfold.base import Iterates, constraints, descend, fitting, refuse_without_kernel, repeated
 from labelfold.factorization._components import chosen
 from labelfold.factorization._divergence import divergence, sum_of_divergences
-from labelfold.factorization._klnmf import DivergenceNMF, Guide, Margins, divergence_factors
+from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDirections, iterates
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
-from labelfold.numerics import linear_svm, linear_svms, nonnegative_numbers, perceptron
+from labelfold.numerics import linear_svm, nonnegative_numbers, perceptron
 from labelfold.rows import Rows, as_rows, stored_values
 from labelfold.utils import StrOptions
 
-# Tolerance of the SVMs: the relative duality gap.
-_SVM_TOL = 1e-6
-Machine = tuple[np.ndarray, np.ndarray]  # indices of its labelled rows, and their signs
+# The training rows of a classifier, as indices of the labelled rows, and their signs.
+TrainingSet = tuple[np.ndarray, np.ndarray]
 
 
 class NMFAlpha(DivergenceNMF):
@@ -257,9 +256,9 @@ class NMFAlpha(DivergenceNMF):
         self : NMFAlpha
         """
         rows, labels = self._read(X, y)
-        found = self._survey(rows)
-        guide, learned = self._guide(rows, labels, float(found.column.sum()))
-        self._solve(rows, labels, found, guide, learned)
+        sums = self._check_sums(rows)
+        directions, svms = self._find_directions(rows, labels, float(sums.column.sum()))
+        self._factorise(rows, labels, sums, directions, svms)
         return self
 
     def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
@@ -286,18 +285,18 @@ class NMFAlpha(DivergenceNMF):
         base._validate_params()
         weights = nonnegative_numbers("multiples", multiples)
         rows, labels = base._read(X, y)
-        found = base._survey(rows)
-        guide, learned = base._guide(rows, labels, float(found.column.sum()))
-        assert guide is not None
-        known = {name: value for name, value in vars(base).items() if name.endswith("_")}
+        sums = base._check_sums(rows)
+        directions, svms = base._find_directions(rows, labels, float(sums.column.sum()))
+        assert directions is not None
+        shared = {name: value for name, value in vars(base).items() if name.endswith("_")}
         models: list[Self] = []
-        start, unit = None, guide.weight
+        start, unit = None, directions.weight
         for multiple in weights:
             model = clone(self).set_params(supervision=multiple * unit)
-            model.__dict__.update(known, supervision_=multiple * unit)
-            guide = replace(guide, weight=multiple * unit)
-            ended = model._solve(rows, labels, found, guide if multiple else None, learned, start)
-            start, guide = (ended.H, ended.V), getattr(ended, "guide", guide)
+            model.__dict__.update(shared, supervision_=multiple * unit)
+            directions = replace(directions, weight=multiple * unit)
+            last = model._factorise(rows, labels, sums, directions if multiple else None, svms, start)
+            start, directions = (last.H, last.V), getattr(last, "directions", directions)
             models.append(model)
         return models
 
@@ -306,27 +305,33 @@ class NMFAlpha(DivergenceNMF):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         self._fit_map(rows)
-        return self._seen(rows), labels
+        return self._featurized(rows), labels
 
     @fitting
-    def _solve(
+    def _factorise(
         self,
         rows: Rows,
         labels: Labels,
-        found: Margins,
-        guide: Guide | None,
-        learned: Machines | None,
+        sums: Margins,
+        directions: PreservedDirections | None,
+        svms: JointSVMs | None,
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
-        """Factorise, store the results, and return the last state."""
-        joint = None if learned is None else partial(joint_iterates, machines=learned)
-        ended = self._factorise(rows, found, guide, start, joint)
-        if guide is None:
+        """Factorise from ``start``, or from ``init``, store the results, and return the last factors."""
+        start = start or self._start(rows, sums)
+        if directions is None or svms is None:
+            steps = iterates(rows, start, directions, max_iter=self.max_iter)
+        else:
+            steps = joint_iterates(rows, start, directions, svms)
+        del start  # a basis is large
+        last = self._descend(steps)
+        self._store(rows, last.H, last.V)
+        if directions is None:
             self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
-        elif learned is not None:
-            self.dual_coef_ = _spread(ended.guide.S, labels.index, rows.shape[0])
+        elif svms is not None:
+            self.dual_coef_ = _with_all_rows(last.directions.S, labels.index, rows.shape[0])
         self.classes_ = labels.classes
-        return ended
+        return last
 
     def _fit_map(self, rows: Rows) -> None:
         """Store the map to the kernel values; None without a kernel."""
@@ -343,31 +348,34 @@ class NMFAlpha(DivergenceNMF):
         self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
         self.gamma_ = self.feature_map_.params.get("gamma")
 
-    def _guide(self, rows: Rows, labels: Labels, total: float) -> tuple[Guide | None, Machines | None]:
-        """Return the second term, and the SVMs that are learned with the factors, if any."""
+    def _find_directions(
+        self, rows: Rows, labels: Labels, total: float
+    ) -> tuple[PreservedDirections | None, JointSVMs | None]:
+        """Return the second term, and the SVMs that are learned with the factors; None for what is not used."""
         n = rows.shape[0]
         self.dual_coef_, self.supervision_ = sparse.csr_array((n, 0)), 0.0
         self.C_, self.machine_weight_ = 0.0, 0.0
         if not isinstance(self.supervision, str) and self.supervision == 0:
             return None, None
-        known = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
-        self.C_ = chosen(self.C, 1 / _mean_square(known))
-        S = dual_directions(known, labels, self.C_, self.multiclass, self.directions)
-        learned = None
+        X = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
+        self.C_ = chosen(self.C, 1 / _mean_square(X))
+        S = dual_directions(X, labels, self.C_, self.multiclass, self.directions)
+        svms = None
         if self.joint:
-            learned = Machines(known, list(machines(labels, self.multiclass)), self.C_, 1.0)
-            S = learned.scaled(S)
-            self.machine_weight_ = chosen(self.machine_weight, total / (abs(learned.cost(S)) or 1.0))
-            learned = replace(learned, weight=self.machine_weight_)
-        kept = sums(S, known, rows.dtype)
-        self.supervision_ = _weight(self.supervision, total, kept)
-        self.dual_coef_ = _spread(S, labels.index, n)
-        # rows that are not support vectors are not in S, unless S is learned
+            svms = JointSVMs(X, list(training_sets(labels, self.multiclass)), self.C_, 1.0)
+            S = svms.scaled(S)
+            self.machine_weight_ = chosen(self.machine_weight, total / (abs(svms.cost(S)) or 1.0))
+            svms = replace(svms, weight=self.machine_weight_)
+        StX = weighted_sums(S, X, rows.dtype)
+        # With "auto" X and S'X have the same sum.
+        self.supervision_ = chosen(self.supervision, total / (float(StX.sum(dtype=np.float64)) or total))
+        self.dual_coef_ = _with_all_rows(S, labels.index, n)
+        # Rows that are not support vectors are not in S, unless S is learned.
         used = np.arange(len(labels.index)) if self.joint else np.flatnonzero(np.diff(S.indptr))
-        return Guide(S[used], labels.index[used], as_rows(kept), self.supervision_), learned
+        return PreservedDirections(S[used], labels.index[used], as_rows(StX), self.supervision_), svms
 
-    def _place(self, rows: Rows) -> Any:
-        return super()._place(self._seen(rows))
+    def _embed(self, rows: Rows) -> Any:
+        return super()._embed(self._featurized(rows))
 
     def _check_parts(self, what: str) -> None:
         if self.feature_map_ is not None:
@@ -402,16 +410,8 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: floa
     f : float
     """
     rows, S = as_rows(X), sparse.csr_array(S)
-    directions = as_rows(sums(S, rows.whole().raw, rows.dtype))
+    directions = as_rows(weighted_sums(S, rows.whole().raw, rows.dtype))
     return divergence(rows, H, V) + supervision * divergence(directions, S.T @ H, V)
-
-
-def _weight(supervision: float | str, total: float, kept: Any) -> float:
-    """Return lambda: as given, or the weight at which rows and directions have the same sum."""
-    if supervision != "auto":
-        return float(supervision)
-    directions = float(kept.sum(dtype=np.float64))
-    return total / directions if directions > 0 else 1.0
 
 
 def _mean_square(X: Any) -> float:
@@ -420,12 +420,10 @@ def _mean_square(X: Any) -> float:
     return float(np.vdot(values, values)) / X.shape[0] or 1.0
 
 
-def _spread(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
+def _with_all_rows(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
     """Return S with a row for each of n rows; those not in ``index`` are zero."""
-    counts = np.zeros(n, dtype=np.int64)
-    counts[index] = np.diff(S.indptr)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    return sparse.csr_array((S.data, S.indices, indptr), shape=(n, S.shape[1]))
+    entries = sparse.coo_array(S)
+    return sparse.csr_array((entries.data, (index[entries.row], entries.col)), shape=(n, S.shape[1]))
 
 
 def dual_directions(
@@ -465,21 +463,19 @@ def dual_directions(
     """
     signs = labels.signs()
     if kind == "svm" and not _pairs(labels, multiclass):
-        alpha = linear_svms(X, signs, C, tol=_SVM_TOL).alpha  # (l, p)
+        alpha = linear_svm(X, signs, C).alpha  # (l, p)
         return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
     train: Callable[[Any, np.ndarray], np.ndarray] = {
-        "svm": lambda X, y: linear_svm(X, y, C, tol=_SVM_TOL).alpha,
+        "svm": lambda X, y: linear_svm(X, y, C).alpha,
         "perceptron": lambda X, y: perceptron(X, y, 20, random_state),
         "logistic": lambda X, y: _logistic(X, y, C),
     }[kind]
-    return gathered(
-        labels.n_labelled,
-        [(here, sign, train(X[here], sign)) for here, sign in machines(labels, multiclass)],
-    )
+    sets = training_sets(labels, multiclass)
+    return by_sign(labels.n_labelled, [(index, sign, train(X[index], sign)) for index, sign in sets])
 
 
-def machines(labels: Labels, multiclass: str) -> Iterator[Machine]:
-    """Yield the labelled rows and the signs of each classifier."""
+def training_sets(labels: Labels, multiclass: str) -> Iterator[TrainingSet]:
+    """Yield the training rows and the signs of each classifier."""
     if not _pairs(labels, multiclass):
         everywhere = np.arange(labels.n_labelled)
         for sign in labels.signs().T:
@@ -487,20 +483,20 @@ def machines(labels: Labels, multiclass: str) -> Iterator[Machine]:
         return
     codes = labels.values
     for first, second in itertools.combinations(range(labels.n_classes), 2):
-        here = np.flatnonzero((codes == first) | (codes == second))
-        yield here, np.where(codes[here] == second, 1.0, -1.0)
+        index = np.flatnonzero((codes == first) | (codes == second))
+        yield index, np.where(codes[index] == second, 1.0, -1.0)
 
 
-def gathered(n: int, trained: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> sparse.csr_array:
+def by_sign(n: int, trained: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> sparse.csr_array:
     """Return S (n, 2p) of classifiers given as (rows, signs, dual variables)."""
     parts = []
     for side in (1, -1):
-        for here, sign, alpha in trained:
+        for index, sign, alpha in trained:
             used = (sign * side > 0) & (alpha > 0)
-            parts.append((here[used], alpha[used]))
-    columns = np.repeat(np.arange(len(parts)), [len(at) for at, _ in parts])
-    places, values = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return sparse.csr_array((values, (places, columns)), shape=(n, len(parts)))
+            parts.append((index[used], alpha[used]))
+    columns = np.repeat(np.arange(len(parts)), [len(index) for index, _ in parts])
+    indices, values = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sparse.csr_array((values, (indices, columns)), shape=(n, len(parts)))
 
 
 def _pairs(labels: Labels, multiclass: str) -> bool:
@@ -524,18 +520,18 @@ class JointFactors:
 
     H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
-    guide: Guide
+    directions: PreservedDirections
 
 
 @dataclass(frozen=True, eq=False)
-class Machines:
-    """The SVMs whose dual variables are learned.
+class JointSVMs:
+    """The SVMs whose dual variables are learned with the factors.
 
     Attributes
     ----------
     X : ndarray or CSR matrix of shape (l, d)
         The labelled rows.
-    members : list of (rows, signs)
+    sets : list of (rows, signs)
         The training rows of each, and their signs.
     C : float
         Penalty of the SVMs.
@@ -544,31 +540,31 @@ class Machines:
     """
 
     X: Any
-    members: list[Machine]
+    sets: list[TrainingSet]
     C: float
     weight: float
 
     def cost(self, S: sparse.csr_array) -> float:
         """Return the sum of the dual objectives E."""
-        return sum(self._own(here, sign, alpha)[0] for (here, sign), alpha in self._split(S))
+        return sum(self._dual_objective(*each)[0] for each in self._split(S))
 
     def scaled(self, S: sparse.csr_array) -> sparse.csr_array:
         """Return S with each SVM multiplied by the factor that minimises its own E."""
         trained = []
-        for (here, sign), alpha in self._split(S):
-            w = self.X[here].T @ (sign * alpha)
+        for index, sign, alpha in self._split(S):
+            w = self.X[index].T @ (sign * alpha)
             curve = float(w @ w + alpha @ alpha / (2 * self.C))
-            trained.append((here, sign, alpha * (alpha.sum() / curve if curve > 0 else 1.0)))
-        return gathered(S.shape[0], trained)
+            trained.append((index, sign, alpha * (alpha.sum() / curve if curve > 0 else 1.0)))
+        return by_sign(S.shape[0], trained)
 
     def updated(self, S: sparse.csr_array, H: np.ndarray, V: np.ndarray, lam: float) -> sparse.csr_array:
         """Return S with a lower objective, given the factor H (l, k) of the labelled rows and V."""
         H, V = (np.asarray(factor, dtype=np.float64) for factor in (H, V))
         trained = []
-        for (here, sign), alpha in self._split(S):
-            args = (here, sign, H, V, lam)
+        for index, sign, alpha in self._split(S):
+            args = (index, sign, H, V, lam)
             found = minimize(
-                self._objective,
+                self.objective,
                 alpha,
                 args,
                 method="L-BFGS-B",
@@ -576,47 +572,53 @@ class Machines:
                 bounds=[(0, None)] * len(alpha),
                 options={"maxiter": 20, "ftol": 1e-12},
             )
-            lower = found.fun < self._objective(alpha, *args)[0]
-            trained.append((here, sign, np.maximum(found.x, 0.0) if lower else alpha))
-        return gathered(S.shape[0], trained)
+            lower = found.fun < self.objective(alpha, *args)[0]
+            trained.append((index, sign, np.maximum(found.x, 0.0) if lower else alpha))
+        return by_sign(S.shape[0], trained)
 
-    def _split(self, S: sparse.csr_array) -> list[tuple[Machine, np.ndarray]]:
-        """Return each SVM with its dual variables, both signs together."""
-        columns, p = sparse.csc_array(S), len(self.members)
-        return [
-            ((here, sign), (columns[:, [m]] + columns[:, [p + m]]).toarray()[here, 0])
-            for m, (here, sign) in enumerate(self.members)
-        ]
+    def _split(self, S: sparse.csr_array) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield the rows, the signs and the dual variables of each SVM, both signs together."""
+        columns, p = sparse.csc_array(S), len(self.sets)
+        for m, (index, sign) in enumerate(self.sets):
+            yield index, sign, (columns[:, [m]] + columns[:, [p + m]]).toarray()[index, 0]
 
-    def _own(self, here: np.ndarray, sign: np.ndarray, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+    def _dual_objective(
+        self, index: np.ndarray, sign: np.ndarray, alpha: np.ndarray
+    ) -> tuple[float, np.ndarray]:
         """Return E and its gradient."""
-        X = self.X[here]
+        X = self.X[index]
         w = X.T @ (sign * alpha)  # (d,)
         value = 0.5 * float(w @ w) + float(alpha @ alpha) / (4 * self.C) - float(alpha.sum())
         return value, sign * (X @ w) + alpha / (2 * self.C) - 1
 
-    def _objective(
-        self, alpha: np.ndarray, here: np.ndarray, sign: np.ndarray, H: np.ndarray, V: np.ndarray, lam: float
+    def objective(
+        self, alpha: np.ndarray, index: np.ndarray, sign: np.ndarray, H: np.ndarray, V: np.ndarray, lam: float
     ) -> tuple[float, np.ndarray]:
         """Return lambda D(S'X, S'HV') + mu E of one SVM, and the gradient in its dual variables."""
-        value, gradient = self._own(here, sign, alpha)
+        value, gradient = self._dual_objective(index, sign, alpha)
         value, gradient = self.weight * value, self.weight * gradient
         tiny = np.finfo(np.float64).tiny  # so that logarithms are finite
         for side in (1, -1):
-            which = sign == side
-            if not which.any():
+            used = sign == side
+            if not used.any():
                 continue
-            X, places, a = self.X[here[which]], H[here[which]], alpha[which]
-            kept = X.T @ a  # (d,)  S'X
-            made = np.maximum(V @ (places.T @ a), tiny)  # (d,)  S'HV'
-            logarithm = np.log(np.maximum(kept, tiny) / made)
-            value += lam * float(kept @ logarithm - kept.sum() + made.sum())
-            gradient[which] += lam * (X @ logarithm + places @ (V.T @ (1 - kept / made)))
+            X, H_side, a = self.X[index[used]], H[index[used]], alpha[used]
+            StX = X.T @ a  # (d,)
+            model = np.maximum(V @ (H_side.T @ a), tiny)  # (d,)  S'HV'
+            logarithm = np.log(np.maximum(StX, tiny) / model)
+            value += lam * float(StX @ logarithm - StX.sum() + model.sum())
+            gradient[used] += lam * (X @ logarithm + H_side @ (V.T @ (1 - StX / model)))
         return value, gradient
 
 
-def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, machines: Machines) -> Iterates:
-    """Update factors and SVMs in turn: some passes over X, then each SVM on the labelled rows.
+def joint_iterates(
+    rows: Rows,
+    start: tuple[Any, np.ndarray],
+    directions: PreservedDirections,
+    svms: JointSVMs,
+    n_passes: int = 10,
+) -> Iterates:
+    """Update factors and SVMs in turn: ``n_passes`` passes over X, then each SVM on the labelled rows.
 
     Parameters
     ----------
@@ -624,9 +626,12 @@ def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, mach
         X, n x d, non-negative.
     start : (H, V), arrays of shapes (n, k) and (d, k)
         Initial factors.
-    guide : Guide
+    directions : PreservedDirections
         The initial S, of all labelled rows.
-    machines : Machines
+    svms : JointSVMs
+        The SVMs.
+    n_passes : int
+        Number of updates of the factors for each update of the SVMs.
 
     Yields
     ------
@@ -634,20 +639,22 @@ def joint_iterates(rows: Rows, start: tuple[Any, np.ndarray], guide: Guide, mach
     objective : float
     """
 
-    def step(state: JointFactors) -> tuple[JointFactors, float]:
-        inner = divergence_factors(rows, (state.H, state.V), state.guide, max_iter=10, tol=0.0)
-        H, V = inner.state.H, inner.state.V
-        guide = state.guide
-        H_L = rows.pick(H, guide.index)  # (l, k)
-        S = machines.updated(guide.S, H_L, V, guide.weight)
-        guide = replace(guide, S=S, rows=as_rows(sums(S, machines.X, rows.dtype)))
+    def step(old: JointFactors) -> tuple[JointFactors, float]:
+        directions = old.directions
+        steps = iterates(rows, (old.H, old.V), directions, max_iter=n_passes)
+        factors = descend(steps, max_iter=n_passes, tol=0.0).state
+        H, V = factors.H, factors.V
+        H_L = rows.pick(H, directions.index)  # (l, k)
+        S = svms.updated(directions.S, H_L, V, directions.weight)
+        directions = replace(directions, S=S, rows=as_rows(weighted_sums(S, svms.X, rows.dtype)))
         G = (S.T @ H_L).astype(rows.dtype, copy=False)
-        value = sum_of_divergences(rows, H, V) + guide.weight * sum_of_divergences(guide.rows, G, V)
-        return JointFactors(H, V, guide), value + machines.weight * machines.cost(S)
+        value = sum_of_divergences(rows, H, V)
+        value += directions.weight * sum_of_divergences(directions.rows, G, V)
+        return JointFactors(H, V, directions), value + svms.weight * svms.cost(S)
 
-    return repeated(step, JointFactors(*start, guide))
+    return repeated(step, JointFactors(*start, directions))
 
 
-def sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
+def weighted_sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
     """Return S'X (2p, d), sparse if X is."""
     return (S.T @ X).astype(dtype)

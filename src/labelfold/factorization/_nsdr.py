@@ -1,17 +1,17 @@
-"""NSDR: a factorisation coupled to a kernel support vector machine (Grabocka & Schmidt-Thieme).
+"""NSDR: a factorisation coupled to kernel support vector machines (Grabocka & Schmidt-Thieme).
 
-`fit` and the descent are in `_offset_factorization.py`, the sums over the rows in `_offset_model.py`, and the
-classifier, which is retrained whenever labelled rows move, is here.
+The SVMs, which are retrained whenever labelled rows move, are here, the descent in `_offset_factorization.py`, and
+the terms of the objective that depend on X in `_offset_model.py`. LSDR shares both.
 """
 
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from labelfold.base import constraints
+from labelfold.base import constraints, fitting
 from labelfold.factorization._components import chosen
 from labelfold.factorization._offset_factorization import CoupledClassifier, OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
@@ -212,37 +212,58 @@ class NSDR(OffsetFactorisation):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _check_size(self, n_labelled: int) -> None:
-        need = 24 * n_labelled**2
+    @fitting
+    def fit(self, X: Any, y: Any) -> Self:
+        """Factorise all rows so that kernel SVMs can separate the labelled ones.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
+        y : array-like of shape (n,), or (n, c) for multi-label
+            Classes; ``unlabeled`` or a missing value for unlabelled rows.
+
+        Returns
+        -------
+        self : NSDR
+        """
+        rows = self._rows(X, reset=True)
+        labels = self._read_labels(y, rows.shape[0])
+        need = 24 * labels.n_labelled**2
         if need > self.max_gram_bytes:
             raise ValueError(
-                f"the kernel of {n_labelled} labelled rows needs {need / 1e6:.0f} MB, more than max_gram_bytes="
-                f"{self.max_gram_bytes} allows; label fewer rows, raise max_gram_bytes, or use LSDR"
+                f"the kernel of {labels.n_labelled} labelled rows needs {need / 1e6:.0f} MB, more than "
+                f"max_gram_bytes={self.max_gram_bytes} allows; label fewer rows, raise max_gram_bytes, or use LSDR"
             )
+        given = self._set_up(rows, labels)
+        svms = self._classifier(labels.signs(), given.label_share, given.length)
+        found = self._solve(given, svms)
+        assert svms.found is not None
+        used = np.flatnonzero(svms.s.any(axis=0))
+        self.support_, self.support_vectors_ = labels.index[used], svms.Z[used]
+        self.dual_coef_, self.intercept_ = svms.s[:, used], svms.found.bias
+        self._store_embedding(rows, labels, found)
+        return self
 
-    def _machine(self, T: np.ndarray) -> KernelMachine:
-        self.gamma_, self.C_ = chosen(self.gamma, 1 / self._length), chosen(self.C, 1.0)
-        return KernelMachine(T, C=self.C_, weight=self._label_share, tol=1e-8, **self._kernel())
+    def _classifier(self, T: np.ndarray, weight: float, length: float) -> KernelClassifiers:
+        """Store the parameters, and return SVMs of a weight, for rows of a mean squared length."""
+        self.gamma_, self.C_ = chosen(self.gamma, 1 / length), chosen(self.C, 1.0)
+        return KernelClassifiers(T, C=self.C_, weight=weight, tol=1e-8, **self._kernel())
 
     def _kernel(self) -> dict[str, Any]:
         degree = 2 if self.degree is None else self.degree
         coef0 = 1.0 if self.coef0 is None else self.coef0
         return {"kernel": self.kernel, "degree": degree, "gamma": self.gamma_, "coef0": coef0}
 
-    def _keep_machine(self, machine: KernelMachine, index: np.ndarray) -> None:
-        assert machine.found is not None
-        used = np.flatnonzero(machine.s.any(axis=0))
-        self.support_, self.support_vectors_ = index[used], machine.Z[used]
-        self.dual_coef_, self.intercept_ = machine.s[:, used], machine.found.bias
-
-    def _machine_scores(self, Z: np.ndarray) -> np.ndarray:
+    def _scores_of(self, Z: np.ndarray) -> np.ndarray:
+        Z = np.asarray(Z, dtype=np.float64)
         scores = np.empty((len(Z), len(self.intercept_)))
         # In blocks of rows, because the kernel of all rows with the support vectors may not fit into memory.
         step = max(1, 2**22 // max(len(self.support_), 1))
         for start in range(0, len(Z), step):
             here = slice(start, start + step)
             K = kernel_matrix(Z[here], self.support_vectors_, **self._kernel())
-            scores[here] = K @ self.dual_coef_.T + self.intercept_
+            scores[here] = K @ self.dual_coef_.T + self.intercept_  # eq. 33
         return scores
 
 
@@ -265,7 +286,7 @@ def objective(
     tol: float = 1e-10,
     **penalties: float,
 ) -> float:
-    """Return the objective of NSDR, in one pass over X, with SVMs trained to a relative duality gap of ``tol``.
+    """Return the objective of NSDR (eq. 32), in one pass over X, with SVMs trained to a relative gap of ``tol``.
 
     Parameters
     ----------
@@ -289,14 +310,12 @@ def objective(
     shared = {"reconstruction_share": reconstruction_share, "offset_unit": offset_unit}
     factors = factor_cost(X, U, row_offsets, V, column_offsets, **shared, **penalties)
     kernel_options: dict[str, Any] = {"kernel": kernel, "degree": degree, "gamma": gamma, "coef0": coef0}
-    machine = KernelMachine(T, C=C, weight=1 - reconstruction_share, tol=tol, **kernel_options)
-    cost = machine.train(
-        np.column_stack([U, np.asarray(row_offsets) / offset_unit])[index].astype(np.float64)
-    )
+    svms = KernelClassifiers(T, C=C, weight=1 - reconstruction_share, tol=tol, **kernel_options)
+    cost = svms.train(np.column_stack([U, np.asarray(row_offsets) / offset_unit])[index].astype(np.float64))
     return factors + cost
 
 
-class KernelMachine(CoupledClassifier):
+class KernelClassifiers(CoupledClassifier):
     r"""r support vector machines on the kernel of the labelled rows.
 
     .. math:: (1 - b) \sum_j \max_a \Bigl[ \sum_i a_i - \tfrac12 \sum_{i,l} a_i a_l y_{ij} y_{lj} K(z_i, z_l) \Bigr],
@@ -343,25 +362,19 @@ class KernelMachine(CoupledClassifier):
         if not np.isfinite(K.diagonal()).all():  # the diagonal bounds all entries
             self.found = None
             return np.inf
-        self.found = solve_machines(K, self.signs, self.C, self.s, self.tol)
+        self.found = solve_svms(K, self.signs, self.C, self.s, self.tol)
         # The primal objective, which is that of the current SVM even if training stopped early.
         return self.weight * float(self.found.primal.sum())
 
-    def pull(self) -> np.ndarray:
+    def gradient(self) -> np.ndarray:
         gradient = np.zeros_like(self.Z)
-        if self.found is None:
-            return gradient
-        used = np.flatnonzero(self.s.any(axis=0))
-        s, Z = self.s[:, used], self.Z[used]
-        if self.kernel == "poly":
-            slope = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
-            gradient[used] = (-self.weight * self.gamma * self.degree) * (((s.T @ s) * slope) @ Z)
-        else:
-            A = (s.T @ s) * self._K[np.ix_(used, used)]
-            gradient[used] = (2 * self.weight * self.gamma) * (A.sum(axis=1)[:, None] * Z - A @ Z)
+        if self.found is not None:
+            used = np.flatnonzero(self.s.any(axis=0))
+            s = self.s[:, used]
+            gradient[used] = -self.weight * self._kernel_gradient(used, s.T @ s)
         return gradient
 
-    def rows_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
+    def linearised_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
         r"""Return the displacements (l, k + 1) that are optimal if each f is linearised in w and in its row.
 
         With g the gradient of f at a row and L L' the inverse of 2 b M, the dual variables move a row to D = sum_j
@@ -370,44 +383,38 @@ class KernelMachine(CoupledClassifier):
         point is stationary, also at kinks. Several SVMs share their rows and are solved in turn.
         """
         K = self._K
-        G = [self._slopes(K, s) @ L for s in self.s]  # r times (l, k + 1)
+        # The gradient of each f in the position of each row, r times (l, k + 1).
+        G = [self._kernel_gradient(slice(None), s) @ L for s in self.s]
         E = D @ np.linalg.inv(L).T  # D = E L'
         s, old, r = self.s.copy(), E, len(self.s)
         E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
         for _ in range(1 if r == 1 else 10):
             before = s.copy()
             for j in range(r):
-                pull = self.weight * np.einsum("ij,ij->i", G[j], G[j])
                 rest = E - self.weight * s[j][:, None] * G[j]
                 target = self.signs[j] + np.einsum("ij,ij->i", G[j], old - rest)
-                pulled = K.copy()
-                pulled[np.diag_indices_from(pulled)] += pull
-                solve_machines(
-                    pulled,
-                    self.signs[j : j + 1],
-                    self.C[:1],
-                    s[j : j + 1],
-                    self.tol,
-                    target=target,
-                )
+                moved = K.copy()
+                moved[np.diag_indices_from(moved)] += self.weight * np.einsum("ij,ij->i", G[j], G[j])
+                one = slice(j, j + 1)
+                solve_svms(moved, self.signs[one], self.C[:1], s[one], self.tol, target=target)
                 E = rest + self.weight * s[j][:, None] * G[j]
             if np.abs(s - before).max() <= 1e-3 * self.C.max():
                 break
         return E @ L.T
 
-    def _slopes(self, K: np.ndarray, s: np.ndarray) -> np.ndarray:
-        """Return the gradient of f, the SVM with dual variables s, in the position of each row, (l, k + 1)."""
-        Z = self.Z
-        if self.kernel == "poly":
-            base = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
-            return self.gamma * self.degree * (base * s) @ Z
-        A = K * s
+    def _kernel_gradient(self, used: Any, weights: np.ndarray) -> np.ndarray:
+        """Return the sums over l of ``weights[i, l]`` times the gradient of K(z_i, z_l) in z_i, for the rows used."""
+        Z = self.Z[used]
+        if self.kernel == "poly":  # eqs. 36 to 39
+            lower = kernel_matrix(Z, Z, "poly", self.degree - 1, self.gamma, self.coef0)
+            return self.gamma * self.degree * ((weights * lower) @ Z)
+        A = weights * self._K[used][:, used]
         return -2 * self.gamma * (A.sum(axis=1)[:, None] * Z - A @ Z)
 
-    def shortfall(self) -> str | None:
+    def not_converged(self) -> str | None:
         if self.found is None or self.found.gap <= max(self.tol, 1e-6):
             return None
-        return unsettled(self.found.gap, self.found.n_iter, self.C, self.tol)
+        return gap_message(self.found.gap, self.found.n_iter, self.C, self.tol)
 
     def _kernel(self, Z: np.ndarray) -> np.ndarray:
         # The memory is reused, since allocating it takes longer than filling it.
@@ -423,7 +430,7 @@ def kernel_matrix(
     coef0: float,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the kernel of every row of Z with every row of ``other``, written to ``out`` if it is given."""
+    """Return the kernel of every row of Z with every row of ``other`` (eq. 31), written to ``out`` if it is given."""
     K = np.matmul(Z, other.T, out=out)
     if kernel == "poly":
         from labelfold.factorization._quadratic_loops import polynomial
@@ -469,7 +476,7 @@ class KernelSVM(NamedTuple):
     converged: bool
 
 
-def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
+def gap_message(gap: float, n_iter: int, C: Any, tol: float) -> str:
     """Return a sentence for classifiers that did not converge."""
     return (
         f"stopped after {n_iter} steps with a relative duality gap of {gap:.1e}, short of {tol:.1e}, at "
@@ -477,7 +484,7 @@ def unsettled(gap: float, n_iter: int, C: Any, tol: float) -> str:
     )
 
 
-def solve_machines(
+def solve_svms(
     K: np.ndarray,
     signs: np.ndarray,
     C: np.ndarray,
@@ -531,7 +538,7 @@ def solve_machines(
     --------
     >>> import numpy as np
     >>> x = np.array([[-2.0, -1.0, 1.0, 3.0]])
-    >>> found = solve_machines(x.T * x, np.sign(x), np.full((1, 4), 10.0), np.zeros((1, 4)), 1e-8)
+    >>> found = solve_svms(x.T * x, np.sign(x), np.full((1, 4), 10.0), np.zeros((1, 4)), 1e-8)
     >>> found.alpha.T, found.bias        # the two rows in the middle, and the plane half-way between them
     (array([[0. , 0.5, 0.5, 0. ]]), array([0.]))
     """
@@ -539,11 +546,11 @@ def solve_machines(
 
     low, high = np.minimum(signs * C, 0.0), np.maximum(signs * C, 0.0)
     r, n = signs.shape
-    most = 10_000 + 100 * n if max_iter is None else max_iter
+    max_iter = 10_000 + 100 * n if max_iter is None else max_iter
     bias, dual, primal, error, gap, n_iter = np.empty(r), np.empty(r), np.empty(r), np.empty(n), 0.0, 0
     for j in range(r):
         bias[j], dual[j], primal[j], one_gap, steps = loops.solve_svm(
-            K, signs[j] if target is None else target, low[j], high[j], s[j], error, tol, most
+            K, signs[j] if target is None else target, low[j], high[j], s[j], error, tol, max_iter
         )
         gap, n_iter = max(gap, one_gap), max(n_iter, steps)
     return KernelSVM(np.abs(s).T, bias, dual, primal, gap, n_iter, gap <= tol)

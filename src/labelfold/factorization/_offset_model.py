@@ -8,9 +8,9 @@ x of X is
 so an unlabelled row is at q = G'(x - c), G = V1' M^{-1}, M = V1 V1' + (lambda U / b) I, independently of all other
 rows. A labelled row is at z = q + its displacement D, which costs b D'MD more.
 
-Two classes compute these terms. `Held` keeps rows dense in memory: the labelled ones, and the unlabelled ones or, if
-they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in total). `Swept`
-makes a pass over X for each term, and keeps a sparse X sparse.
+Two classes compute these terms. `RowsInMemory` keeps rows dense: the labelled ones, and the unlabelled ones or, if
+they are many, the d + 1 rows of a triangular factor, which have the same sums (one pass over X in total).
+`RowsInPasses` makes a pass over X for each term, and keeps a sparse X sparse.
 """
 
 from __future__ import annotations
@@ -21,15 +21,12 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import linalg
 
-from labelfold.factorization._components import svd_start
+from labelfold.factorization._components import squared_misfit, svd_start
 from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
 
-# Rows are kept dense if they have at most this many times the stored entries of X, or at most this many entries.
-_MUCH, _LITTLE = 4.0, 1_000_000
 
-
-class Fold(NamedTuple):
-    """The matrices that embed a row: V1, M and G as above."""
+class RowFit(NamedTuple):
+    """The matrices of the ridge fit that embeds a row: V1, M and G as above."""
 
     V1: np.ndarray  # (k + 1, d)
     M: np.ndarray  # (k + 1, k + 1)
@@ -37,7 +34,7 @@ class Fold(NamedTuple):
     G: np.ndarray  # (d, k + 1)
 
 
-def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
+def row_fit(V: np.ndarray, ridge: float, offset_unit: float) -> RowFit:
     """Return V1, M and G, given V (k, d), lambda U / b and the unit of row offsets."""
     V1 = np.vstack([V, np.full(V.shape[1], offset_unit)])
     M = V1 @ V1.T
@@ -48,38 +45,38 @@ def fold(V: np.ndarray, ridge: float, offset_unit: float) -> Fold:
         inverse, failed = linalg.lapack.dpotrs(factor, np.eye(len(M)), lower=1)
     if failed:  # the ridge is lost in round-off
         inverse = np.linalg.pinv(M, hermitian=True)
-    return Fold(V1, M, inverse, V1.T @ inverse)
+    return RowFit(V1, M, inverse, V1.T @ inverse)
 
 
-class Held:
-    """Rows kept dense: first the labelled ones, then others with their weights ``counts`` for the offset c."""
+class RowsInMemory:
+    """Centred rows kept dense, first the labelled ones; ``counts`` are the weights of the offset c in each."""
 
     def __init__(self, X: np.ndarray, counts: np.ndarray, n_labelled: int) -> None:
         self.X, self.counts, self.n_labelled = X, counts, n_labelled
         self._Y = self._Q = self._Z = self._R = np.empty((0, 0))
 
-    def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
+    def embed(self, f: RowFit, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1)."""
         self._Y = self.X - self.counts[:, None] * c
         self._Q = self._Y @ f.G
         return self._Q[: self.n_labelled]
 
-    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+    def misfit(self, f: RowFit, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Return ||R||^2 and ||Z||^2 over all rows, with the residual R = X - c - Z V1.
 
-        Labelled rows are at Z, the others where the last call of `place` has put them.
+        Labelled rows are at Z, the others where the last call of `embed` has put them.
         """
         self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
         self._R = self._Y - self._Z @ f.V1
         return float(np.vdot(self._R, self._R)), float(np.vdot(self._Z, self._Z))
 
-    def products(
-        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    def residual_sums(
+        self, f: RowFit, c: np.ndarray, Z: np.ndarray, P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Z'R (k + 1, d), P'R over labelled rows only, and 1'R (d,), after `misfit` with the same Z."""
         return self._Z.T @ self._R, P.T @ self._R[: self.n_labelled], self.counts @ self._R
 
-    def normal(self, Z: np.ndarray) -> np.ndarray:
+    def normal_matrix(self, Z: np.ndarray) -> np.ndarray:
         """Return [Z, counts]'[Z, counts] over all rows, (k + 2, k + 2)."""
         columns = np.column_stack([np.vstack([Z, self._Q[self.n_labelled :]]), self.counts])
         return columns.T @ columns
@@ -88,12 +85,14 @@ class Held:
         """Return the k largest singular values and right singular vectors (k, d) of the rows."""
         return _right_vectors(self.X, k)
 
-    def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def row_centred_directions(
+        self, k: int, found: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the same for the rows less the mean of each."""
         return _right_vectors(self.X - self.X.mean(axis=1, keepdims=True), k)
 
 
-class Swept:
+class RowsInPasses:
     """Rows in their container, with a pass for each term; labelled rows are read into memory."""
 
     def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
@@ -105,17 +104,17 @@ class Swept:
         self._unlabelled: tuple = ()
         self._ZtR = self._colsum = np.empty(0)
 
-    def place(self, f: Fold, c: np.ndarray) -> np.ndarray:
+    def embed(self, f: RowFit, c: np.ndarray) -> np.ndarray:
         """Return q of the labelled rows, (l, k + 1), and compute those of the others, in one pass over X."""
         shared = (*center_parts(self.mean + c, self.rows.dtype), f.G)
         if self.mask is not None:
-            self._unlabelled = self.rows.sum(_place_unlabelled, self.mask, shared=shared)
-        return np.asarray(self.labelled.get(self.labelled.map(_place, shared=shared)), dtype=np.float64)
+            self._unlabelled = self.rows.sum(_unlabelled_sums, self.mask, shared=shared)
+        return np.asarray(self.labelled.get(self.labelled.map(_embed, shared=shared)), dtype=np.float64)
 
-    def misfit(self, f: Fold, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
-        """Return ||R||^2 and ||Z||^2 over all rows; see `Held.misfit`."""
+    def misfit(self, f: RowFit, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
+        """Return ||R||^2 and ||Z||^2 over all rows; see `RowsInMemory.misfit`."""
         square, YtZ, total = self.labelled.sum(
-            _products, Z, shared=center_parts(self.mean + c, self.rows.dtype)
+            _residual_sums, Z, shared=center_parts(self.mean + c, self.rows.dtype)
         )
         ZtZ = Z.T @ Z
         ZtR = YtZ.T - ZtZ @ f.V1
@@ -129,17 +128,19 @@ class Swept:
         self._ZtR, self._colsum = ZtR, colsum
         return max(float(misfit), 0.0), float(size)
 
-    def products(
-        self, f: Fold, c: np.ndarray, Z: np.ndarray, P: np.ndarray
+    def residual_sums(
+        self, f: RowFit, c: np.ndarray, Z: np.ndarray, P: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Z'R, P'R over labelled rows only, and 1'R; see `Held.products`."""
+        """Return Z'R, P'R over labelled rows only, and 1'R; see `RowsInMemory.residual_sums`."""
         PtR = np.zeros((0, len(c)))
         if P.shape[1]:
-            _, YtP, _ = self.labelled.sum(_products, P, shared=center_parts(self.mean + c, self.rows.dtype))
+            _, YtP, _ = self.labelled.sum(
+                _residual_sums, P, shared=center_parts(self.mean + c, self.rows.dtype)
+            )
             PtR = YtP.T - (P.T @ Z) @ f.V1
         return self._ZtR, PtR, self._colsum
 
-    def normal(self, Z: np.ndarray) -> np.ndarray:
+    def normal_matrix(self, Z: np.ndarray) -> np.ndarray:
         """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
         columns = np.column_stack([Z, np.ones(len(Z))])
         N = columns.T @ columns
@@ -154,57 +155,71 @@ class Swept:
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return approximations of the k largest singular values and right singular vectors (k, d) of the rows."""
         start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
-        kept = start.sizes > 0
-        s = start.sizes[kept]
-        return s, (start.B[:, kept] / np.sqrt(s)).T  # removes the factors sqrt(s)
+        positive = start.sizes > 0
+        s = start.sizes[positive]
+        return s, (start.B[:, positive] / np.sqrt(s)).T  # removes the factors sqrt(s)
 
-    def level_directions(self, k: int, found: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def row_centred_directions(
+        self, k: int, found: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the same for rows less their own means, approximated from the given ones."""
         s, Vt = found
         return _right_vectors(s[:, None] * (Vt - Vt.mean(axis=1, keepdims=True)), k)
 
 
-def hold(rows: Rows, index: np.ndarray, mean: np.ndarray, k: int, max_bytes: int) -> Held | Swept:
-    """Return the centred rows, kept dense if that is faster and takes at most ``max_bytes``."""
+def offset_rows(
+    rows: Rows,
+    index: np.ndarray,
+    mean: np.ndarray,
+    k: int,
+    max_bytes: int,
+    max_growth: float = 4.0,
+    few_entries: int = 1_000_000,
+) -> RowsInMemory | RowsInPasses:
+    """Return the centred rows, kept dense if that is faster and takes at most ``max_bytes``.
+
+    They are read in passes if dense rows would have more than ``max_growth`` times the stored entries of X, and more
+    than ``few_entries``.
+    """
     n, d = rows.shape
     l, others = len(index), n - len(index)  # noqa: E741
     # A triangular factor costs n d^2, an evaluation n d k, so the factor pays off if d is at most 100 times k.
-    squeezed = others > d + 1
+    as_triangle = others > d + 1
     entries = (l + min(others, d + 1)) * d
     stored = n * rows.row_bytes() / np.dtype(rows.dtype).itemsize
-    if 8 * entries > max_bytes or entries > max(_MUCH * stored, _LITTLE) or (squeezed and d > 100 * (k + 1)):
-        return Swept(rows, mean, index)
+    too_large = 8 * entries > max_bytes or entries > max(max_growth * stored, few_entries)
+    if too_large or (as_triangle and d > 100 * (k + 1)):
+        return RowsInPasses(rows, mean, index)
     X = [_dense(rows, index) - mean]
-    counts = np.ones(l + (0 if squeezed else others))
-    mask = np.ones(n, dtype=bool)
-    mask[index] = False
-    if squeezed:
-        most = dense_block_rows(8 * d)
+    counts = np.ones(l + (0 if as_triangle else others))
+    if as_triangle:
         unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
         parts = center_parts(mean, rows.dtype)
-        _, R = rows.sweep(_triangle, unlabelled, shared=parts, most_rows=most)
+        R = rows.sweep(_triangle, unlabelled, shared=parts, most_rows=dense_block_rows(8 * d))[1]
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
-        X.append(_dense(rows, np.flatnonzero(mask)) - mean)
-    return Held(np.vstack(X), counts, l)
+        X.append(_dense(rows, np.setdiff1d(np.arange(n), index)) - mean)
+    return RowsInMemory(np.vstack(X), counts, l)
 
 
 class PrincipalDirections(NamedTuple):
     """Singular values and vectors of X as initial values of a basis, each pair (s, Vt) of shapes (m,) and (m, d)."""
 
-    centred: tuple[np.ndarray, np.ndarray]  # for X centred by column
-    level: tuple[np.ndarray, np.ndarray]  # for X centred by column and row
-    extra: np.ndarray  # (k, d)  random vectors of norm 1
+    by_column: tuple[np.ndarray, np.ndarray]  # for X centred by column
+    by_both: tuple[np.ndarray, np.ndarray]  # for X centred by column and row
+    random: np.ndarray  # (k, d)  random vectors of norm 1
 
 
-def start_directions(data: Held | Swept, d: int, k: int, random_state: Any) -> PrincipalDirections:
+def start_directions(
+    data: RowsInMemory | RowsInPasses, d: int, k: int, random_state: Any
+) -> PrincipalDirections:
     """Return the k largest singular values of X and their vectors."""
     seed = random_state.randint(np.iinfo(np.int32).max)
-    centred = data.directions(k, seed)
-    extra = np.random.default_rng(seed).standard_normal((k, d))
-    extra /= np.linalg.norm(extra, axis=1, keepdims=True)
-    return PrincipalDirections(centred, data.level_directions(k, centred), extra)
+    by_column = data.directions(k, seed)
+    random = np.random.default_rng(seed).standard_normal((k, d))
+    random /= np.linalg.norm(random, axis=1, keepdims=True)
+    return PrincipalDirections(by_column, data.row_centred_directions(k, by_column), random)
 
 
 def start_bases(
@@ -219,8 +234,8 @@ def start_bases(
     instead, and those beyond the rank are random: a component of 0 has no gradient and would stay 0.
     """
     bases = []
-    for s, Vt in (found.centred,) if drawn else (found.level, found.centred):
-        V = found.extra.copy()
+    for s, Vt in (found.by_column,) if drawn else (found.by_both, found.by_column):
+        V = found.random.copy()
         sizes = np.zeros(len(V))
         sizes[: len(s)] = s - np.sqrt(lu * lv) / b
         sizes = np.maximum(sizes, 1e-3 * s.max(initial=0.0))
@@ -257,11 +272,11 @@ def _dense(rows: Rows, index: np.ndarray) -> np.ndarray:
     return np.asarray(rows.take(index).whole().dense(), dtype=np.float64)
 
 
-def _place(X: Block, center: Any, rest: Any, G: Any) -> Any:
+def _embed(X: Block, center: Any, rest: Any, G: Any) -> Any:
     return X.double().shift(center, rest) @ G
 
 
-def _place_unlabelled(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple:
+def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple:
     Y = X.double().shift(center, rest)
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
@@ -269,7 +284,7 @@ def _place_unlabelled(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tu
     return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
 
 
-def _products(X: Block, W: Any, center: Any, rest: Any) -> tuple:
+def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple:
     Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
 
@@ -293,12 +308,5 @@ def factor_cost(
     """Return b ||X - UV - bu 1' - 1 bv'||^2 + lu (||U||^2 + ||bu / t||^2) + lv ||V||^2, in one pass over X."""
     Z = np.column_stack([U, np.asarray(row_offsets) / offset_unit])
     V1 = np.vstack([V, np.full(np.shape(V)[1], offset_unit)])
-    rows = as_rows(X)
-    parts = center_parts(np.asarray(column_offsets, dtype=np.float64), rows.dtype)
-    misfit = rows.sum(_misfit, Z, shared=(*parts, V1))
+    misfit = squared_misfit(Centered(as_rows(X), column_offsets), Z, V1.T)
     return float(reconstruction_share * misfit + row_penalty * np.vdot(Z, Z) + basis_penalty * np.vdot(V, V))
-
-
-def _misfit(X: Block, Z: Any, center: Any, rest: Any, V1: Any) -> Any:
-    Y = X.double().shift(center, rest)
-    return X.xp.sum(Y.sq()) - X.xp.sum((2 * (Y @ V1.T) - Z @ (V1 @ V1.T)) * Z)

@@ -18,23 +18,23 @@ _FLAT = 1e-12
 
 
 @_compile
-def minimise(K, diagonal, linear, low, high, S, least, max_rounds, stiff=False):
+def minimise(K, diagonal, linear, low, high, S, enough, rounds, stiff=False):
     """Minimise 1/2 s'(K + diag)s + linear's within [low, high], for each row of S in place.
 
-    Coordinate descent finds the variables at a bound, and every few rounds the others are solved for jointly. A row
-    is done when a round gains at most its ``least``. With ``stiff`` (K nearly singular) a round gains little even far
-    from the minimum, so a joint solve must gain at most ``least`` too.
+    Coordinate descent finds the variables at a bound, and between every eight rounds the others are solved for
+    jointly. A row is done when a round gains at most its ``enough``. With ``stiff`` (K nearly singular) a round gains
+    little even far from the minimum, so a joint solve must gain at most ``enough`` too.
     """
     for i in range(len(S)):
-        _minimise_row(K, diagonal[i], linear[i], low[i], high[i], S[i], least[i], max_rounds, stiff)
+        _minimise_row(K, diagonal[i], linear[i], low[i], high[i], S[i], enough[i], rounds, stiff)
 
 
 @_compile
-def _minimise_row(K, d, linear, low, high, s, least, max_rounds, stiff):
+def _minimise_row(K, d, linear, low, high, s, enough, rounds, stiff):
     size = s.size
     gradient = np.empty(size)
     _gradient(K, d, linear, s, gradient)
-    for turn in range(max_rounds):
+    for turn in range(rounds):
         gain = 0.0
         for j in range(size):
             curvature = K[j, j] + d[j]
@@ -48,33 +48,12 @@ def _minimise_row(K, d, linear, low, high, s, least, max_rounds, stiff):
                     gradient[h] += step * K[j, h]
                 gradient[j] += step * d[j]
                 gain += curvature * step * step
-        if gain <= least and not stiff:
+        if gain <= enough and not stiff:
             break
-        if gain <= least or turn % 8 == 7:
+        if gain <= enough or (turn % 8 == 7 and turn + 1 < rounds):
             more = _solve_free(K, d, linear, low, high, s, gradient)
-            if max(gain, more) <= least:
+            if max(gain, more) <= enough:
                 break
-
-
-@compiled(FAST)
-def clipped_steps(H, P, Q, rounds):
-    """Minimise 1/2 h'Qh - p'h over h >= 0 by coordinate steps, in place, for each row of H."""
-    n, k = H.shape
-    gradient = np.empty(k, dtype=H.dtype)
-    for i in range(n):
-        h = H[i]
-        gradient[:] = -P[i]
-        for j in range(k):
-            for m in range(k):
-                gradient[m] += h[j] * Q[j, m]
-        for _ in range(rounds):
-            for j in range(k):
-                new = max(h[j] - gradient[j] / Q[j, j], H.dtype.type(0))
-                step = new - h[j]
-                if step != 0:
-                    h[j] = new
-                    for m in range(k):
-                        gradient[m] += step * Q[j, m]
 
 
 @_compile
@@ -136,24 +115,23 @@ def _solve_free(K, d, linear, low, high, s, gradient):
 
 
 @_compile_fast
-def direction(g, S, Y, rho, kept, held, scale):
+def direction(g, S, Y, rho, n_pairs, n_stored, scale):
     """Return H g, where H is the L-BFGS approximation of the inverse Hessian, by the two-loop recursion.
 
-    The last ``held`` of ``kept`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
+    The last ``n_stored`` of ``n_pairs`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
     diagonal.
     """
     memory = len(S)
     q = g.copy()
     share = np.empty(memory)
-    for back in range(1, held + 1):
-        i = (kept - back) % memory
+    for back in range(1, n_stored + 1):
+        i = (n_pairs - back) % memory
         share[i] = rho[i] * dot(S[i], q)
-        _add(q, -share[i], Y[i])
-    for j in range(q.size):
-        q[j] *= scale[j]
-    for back in range(held, 0, -1):
-        i = (kept - back) % memory
-        _add(q, share[i] - rho[i] * dot(Y[i], q), S[i])
+        q -= share[i] * Y[i]
+    q *= scale
+    for back in range(n_stored, 0, -1):
+        i = (n_pairs - back) % memory
+        q += (share[i] - rho[i] * dot(Y[i], q)) * S[i]
     return q
 
 
@@ -162,8 +140,7 @@ def rescale(scale, ends, s, y, first):
     """Update the scale of each block from a step s and its gradient change y, damped if there are several blocks.
 
     One step may carry little information on some of several blocks. A block with less than a share of 1e-6 of the
-    step's curvature keeps its scale. Blocks end at ``ends``; ``first`` is true if
-    their scales are not known yet.
+    step's curvature keeps its scale. Blocks end at ``ends``; ``first`` is true if their scales are not known yet.
     """
     whole, squares = dot(s, y), dot(y, y)
     slowly = 0.0 if first or ends.size == 1 else 0.8
@@ -179,12 +156,6 @@ def rescale(scale, ends, s, y, first):
         start = end
 
 
-@_compile_fast
-def _add(a, step, b):
-    for j in range(a.size):
-        a[j] += step * b[j]
-
-
 @_compile
 def solve_svm(K, y, low, high, s, error, tol, max_iter):
     """Maximise the dual of one SVM from s, in place.
@@ -198,10 +169,7 @@ def solve_svm(K, y, low, high, s, error, tol, max_iter):
     _make_feasible(low, high, s)
     _errors(K, y, s, error)
     _scale(y, low, high, s, error)
-    top = 0.0
-    for i in range(n):
-        top = max(top, K[i, i])
-    flat = _FLAT * max(top, 1e-300)
+    flat = _FLAT * max(np.diag(K).max(), 1e-300)
     steps, goal, rounds = 0, np.inf, max(n // 20, 30)
     while True:
         before = steps
@@ -247,12 +215,12 @@ def _pair(K, low, high, s, error, flat):
     for t in range(n):
         if s[t] < high[t] and error[t] > best:
             i, best = t, error[t]
-    j, least, gain = -1, np.inf, 0.0
+    j, lowest, gain = -1, np.inf, 0.0
     if i < 0:
         return 0.0
     for t in range(n):
         if s[t] > low[t]:
-            least = min(least, error[t])
+            lowest = min(lowest, error[t])
             lack = best - error[t]
             if lack > 0.0:
                 curvature = max(K[i, i] + K[t, t] - 2 * K[i, t], flat)
@@ -278,7 +246,7 @@ def _pair(K, low, high, s, error, flat):
         s[j] -= step
     for t in range(n):
         error[t] -= step * (K[i, t] - K[j, t])
-    return best - least
+    return best - lowest
 
 
 @_compile
@@ -331,7 +299,7 @@ def _free(K, low, high, s, error, flat):
         column = _solved(L, unit)
         for i in range(n_met):
             column -= columns[i] * columns[i, hit]
-        if not column[hit] > 0.0:  # by round-off; what has been moved is kept
+        if not column[hit] > 0.0:  # by round-off; the variables moved so far stay moved
             break
         column *= left / np.sqrt(column[hit])
         ahead_free -= column * (ahead_free[hit] / column[hit])
@@ -404,15 +372,15 @@ def _balance(K, low, high, s, error):
     A variable at a bound must stay there: with a step of 1e-17 it would count as free, and its error for the bias.
     """
     for _ in range(s.size):
-        drift, best, most = s.sum(), -1, 0.0
+        drift, best, most_room = s.sum(), -1, 0.0
         for t in range(s.size):
             room = s[t] - low[t] if drift > 0 else high[t] - s[t]
-            if low[t] < s[t] < high[t] and room > most:
-                best, most = t, room
+            if low[t] < s[t] < high[t] and room > most_room:
+                best, most_room = t, room
         if drift == 0.0 or best < 0:
             return
-        _move(K, s, error, best, -min(drift, most) if drift > 0 else min(-drift, most))
-        if abs(drift) <= most:
+        _move(K, s, error, best, -min(drift, most_room) if drift > 0 else min(-drift, most_room))
+        if abs(drift) <= most_room:
             return
 
 
@@ -456,36 +424,24 @@ def _errors(K, y, s, error):
 @_compile
 def _make_feasible(low, high, s):
     """Clip s to its bounds, and shrink the heavier side so that s sums to 0."""
-    up, down = 0.0, 0.0
-    for t in range(s.size):
-        s[t] = min(max(s[t], low[t]), high[t])
-        if s[t] > 0:
-            up += s[t]
-        else:
-            down -= s[t]
-    if up == down:
-        return
-    for t in range(s.size):
-        if s[t] > 0 and up > down:
-            s[t] *= down / up
-        elif s[t] < 0 and down > up:
-            s[t] *= up / down
+    s[:] = np.minimum(np.maximum(s, low), high)
+    up, down = np.maximum(s, 0.0).sum(), np.maximum(-s, 0.0).sum()
+    if up > down:
+        s[:] = np.where(s > 0, s * (down / up), s)
+    elif down > up:
+        s[:] = np.where(s < 0, s * (up / down), s)
 
 
 @_compile
 def _scale(y, low, high, s, error):
     """Multiply s by the best factor within the bounds, so that a warm start is never worse than zero."""
-    linear, quadratic, most = 0.0, 0.0, np.inf
+    linear, quadratic, largest = (y * s).sum(), ((y - error) * s).sum(), np.inf
     for i in range(s.size):
         if s[i] != 0.0:
-            linear += y[i] * s[i]
-            quadratic += (y[i] - error[i]) * s[i]
-            most = min(most, (high[i] if s[i] > 0 else low[i]) / s[i])
+            largest = min(largest, (high[i] if s[i] > 0 else low[i]) / s[i])
     if linear <= 0.0:
         return
-    factor = min(linear / quadratic, most) if quadratic > 0 else most
-    if not np.isfinite(factor):
-        return
-    for i in range(s.size):
-        s[i] = min(max(factor * s[i], low[i]), high[i])
-        error[i] = y[i] - factor * (y[i] - error[i])
+    factor = min(linear / quadratic, largest) if quadratic > 0 else largest
+    if np.isfinite(factor):
+        s[:] = np.minimum(np.maximum(factor * s, low), high)
+        error[:] = y - factor * (y - error)

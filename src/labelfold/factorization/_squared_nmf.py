@@ -1,4 +1,4 @@
-"""The base of SSNMF and CNMF: multiplicative updates of least squares, and the embedding of new rows."""
+"""The base of SSNMF and CNMF: multiplicative updates of a least-squares objective, and the embedding of new rows."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from labelfold.labels import Labels
 from labelfold.numerics import refuse_negative
 from labelfold.rows import Block, Rows
 
-# Updates of each factor in an iteration: they cost little beside the pass, and a few of them save many passes.
-ROUNDS = 4
-
 
 class SquaredNMF(NonnegativeParts):
     """A non-negative factorisation X = H V' by least squares that uses labels."""
 
-    def _place(self, rows: Rows) -> Any:
+    def _embed(self, rows: Rows) -> Any:
         V = self.components_.T
         Q = V.T @ V
         # With this ridge the embedding is unique if V'V is singular.
         Q += 1e-12 * Q.diagonal().max() * np.eye(len(Q))
         # As an argument of `partial` Q stays in float64 when it is passed to blocks.
-        H, n_negative = rows.sweep(_placed, shared=(V, partial(nonnegative_least_squares, Q=Q)))
+        H, n_negative = rows.sweep(_embed, shared=(V, partial(nonnegative_least_squares, Q=Q)))
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
-    def _begin(self, rows: Rows) -> tuple[float, Start]:
+    def _start(self, rows: Rows) -> tuple[float, Start]:
         """Return the squared norm of X, after checks, and the initial factors."""
         square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
         start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
         return square, start
 
 
-def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = ROUNDS) -> Any:
-    """Return a factor after updates F * numerator / denominator(F), the positive and negative part of a gradient.
+def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = 4) -> Any:
+    """Return a factor after multiplicative updates, F * numerator / denominator(F).
+
+    Numerator and denominator are the negative and the positive part of the gradient. Some rounds of updates cost
+    little beside a pass over X, and save several passes.
 
     >>> multiplied(np.array([4.0]), np.array([6.0]), lambda F: 2 * F, rounds=1)
     array([3.])
@@ -60,43 +60,29 @@ def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds
     return F
 
 
-def multiplied_places(H: Any, numerator: Any, Q: Any, weights: Any = None, A: Any = None) -> Any:
-    """Return places H (m, k) after updates H * numerator / (H Q + weights H A A'), with weights (m, 1) and A (k, c).
-
-    >>> multiplied_places(np.array([[4.0]]), np.array([[6.0]]), np.array([[2.0]]))
-    array([[3.]])
-    """
-    if A is None:
-        return multiplied(H, numerator, lambda H: H @ Q)
-    # A A' is of rank c: two thin products are cheaper where there are few classes.
-    left, right = (A, A.T) if 2 * A.shape[1] < H.shape[1] else (A @ A.T, None)
-
-    def denominator(H: Any) -> Any:
-        predicted = H @ left if right is None else H @ left @ right
-        return H @ Q + weights * predicted
-
-    return multiplied(H, numerator, denominator)
+def rounded(F: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return a factor rounded to the dtype of X, as passes use it, so that the objective is that of this factor."""
+    return F.astype(dtype).astype(np.float64)
 
 
 def update_basis(V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return V (d, k) after its updates given H, rounded to ``dtype``."""
-    V = multiplied(V, XtH, lambda V: V @ HtH)
-    return V.astype(dtype).astype(np.float64)
+    """Return V (d, k) after its updates given H: V * X'H / (V H'H)."""
+    return rounded(multiplied(V, XtH, lambda V: V @ HtH), dtype)
 
 
 def misfit(square: float, V: np.ndarray, XtH: np.ndarray, HtH: np.ndarray) -> float:
-    """Return ||X - H V'||^2 from sums over the rows."""
+    """Return ||X - H V'||^2 from ||X||^2 and sums over the rows."""
     return float(square - 2 * (V * XtH).sum() + ((V.T @ V) * HtH).sum())
 
 
-def membership(rows: Rows, labels: Labels) -> Any:
+def row_labels(rows: Rows, labels: Labels) -> Any:
     """Return labels for passes: class codes (n,) with -1 for unlabelled, or 0/1 columns (n, c) with NaN."""
     rest = np.nan if labels.task == "multilabel" else -1
     return rows.spread(labels.index, labels.values.astype(rows.dtype), rest)
 
 
 def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
-    """Return Y (m, c), zero for unlabelled rows, and a mask of labelled rows (m, 1), from `membership`.
+    """Return Y (m, c), zero for unlabelled rows, and a mask of labelled rows (m, 1), from `row_labels`.
 
     >>> indicator(np.array([1.0, -1.0]), np.arange(2.0))
     (array([[0., 1.],
@@ -110,6 +96,6 @@ def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
     return xp.where(unknown, xp.zeros_like(T), T), xp.astype(~unknown[:, :1], T.dtype)
 
 
-def _placed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _embed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
     P, n_negative = X.counted_product(V)
     return solve(P), n_negative

@@ -6,15 +6,15 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from labelfold.base import Decisions, constraints, fitting, indicator_scores, repeated
-from labelfold.factorization._components import chosen, squared_misfit
+from labelfold.base import Decisions, Iterates, constraints, fitting, indicator_scores, repeated
+from labelfold.factorization._components import Start, chosen, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
-    membership,
     misfit,
     multiplied,
-    multiplied_places,
+    rounded,
+    row_labels,
     update_basis,
 )
 from labelfold.labels import Labels
@@ -169,12 +169,9 @@ class SSNMF(Decisions, SquaredNMF):
         """
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
-        square, start = self._begin(rows)
-        ones = float(labels.counts().sum())  # ||Y||^2
-        self.supervision_ = chosen(self.supervision, 0.3 * square / max(ones, 1.0))
-        solver = _SSNMFSolver(rows, labels, self.supervision_, square)
-        first = _SSNMFFactors(start.H, start.B, solver.start_weights(start.H))
-        found = self._descend(repeated(solver.step, first))
+        square, start = self._start(rows)
+        self.supervision_ = chosen(self.supervision, 0.3 * square / max(_squared_norm(labels), 1.0))
+        found = self._descend(iterates(rows, labels, start, square, self.supervision_))
         self.components_ = np.ascontiguousarray(found.V.T)
         self.class_loadings_ = found.A
         self.embedding_ = rows.result(found.H)
@@ -202,7 +199,7 @@ def objective(
     *,
     supervision: float = 1.0,
 ) -> float:
-    """Return the objective of SSNMF, in one pass over X.
+    """Return the objective of SSNMF (eq. 18 of Cho and Saul, 2011), in one pass over X.
 
     Parameters
     ----------
@@ -224,7 +221,7 @@ def objective(
     return squared_misfit(X, H, V) + supervision * float(((Y - H[index] @ A) ** 2).sum())
 
 
-class _SSNMFFactors(NamedTuple):
+class SSNMFFactors(NamedTuple):
     """The factors after an iteration."""
 
     H: Any  # (n, k)  stored with the rows
@@ -232,36 +229,41 @@ class _SSNMFFactors(NamedTuple):
     A: np.ndarray  # (k, c)
 
 
-class _SSNMFSolver:
-    """The data and one iteration over them."""
+def iterates(rows: Rows, labels: Labels, start: Start, square: float, supervision: float) -> Iterates:
+    """Update H, V and A in turn, in one pass over X in each iteration; ``square`` is the squared norm of X."""
+    codes, T = np.arange(labels.n_classes, dtype=np.float64), row_labels(rows, labels)
+    squared_labels = _squared_norm(labels)
 
-    def __init__(self, rows: Rows, labels: Labels, supervision: float, square: float) -> None:
-        self.rows, self.index, self.lam, self.square = rows, labels.index, supervision, square
-        self.codes = np.arange(labels.n_classes, dtype=np.float64)
-        self.ones = float(labels.counts().sum())  # ||Y||^2
-        self.T = membership(rows, labels)
+    def step(old: SSNMFFactors) -> tuple[SSNMFFactors, float]:
+        shared = (old.V, old.V.T @ old.V, old.A, codes, supervision)
+        H, (HtH, XtH, HlHl, HlY) = rows.sweep(_update_rows, old.H, T, shared=shared)
+        V = update_basis(old.V, XtH, HtH, rows.dtype)
+        A = rounded(multiplied(old.A, HlY, lambda A: HlHl @ A), rows.dtype)
+        label_misfit = float(squared_labels - 2 * (A * HlY).sum() + ((A @ A.T) * HlHl).sum())
+        return SSNMFFactors(H, V, A), misfit(square, V, XtH, HtH) + supervision * label_misfit
 
-    def start_weights(self, H: Any) -> np.ndarray:
-        """Return the initial A (k, c), with which labelled rows belong to all classes equally."""
-        reach = self.rows.pick(H, self.index).astype(np.float64).sum(axis=1).mean()
-        c = len(self.codes)
-        return np.full((H.shape[1], c), 1.0 / (c * reach) if reach > 0 else 1.0)
-
-    def step(self, old: _SSNMFFactors) -> tuple[_SSNMFFactors, float]:
-        """Return H, then V and A, after their updates, and the objective, in one pass over X."""
-        V, A = old.V, old.A
-        shared = (V, V.T @ V, A, self.codes, self.lam)
-        H, (HtH, XtH, HlHl, HlY) = self.rows.sweep(_place, old.H, self.T, shared=shared)
-        V = update_basis(V, XtH, HtH, self.rows.dtype)
-        A = multiplied(A, HlY, lambda A: HlHl @ A)
-        A = A.astype(self.rows.dtype).astype(np.float64)
-        labels = self.ones - 2 * (A * HlY).sum() + ((A @ A.T) * HlHl).sum()
-        return _SSNMFFactors(H, V, A), misfit(self.square, V, XtH, HtH) + self.lam * float(labels)
+    # With the initial A labelled rows belong to all classes equally.
+    mean_sum = rows.pick(start.H, labels.index).astype(np.float64).sum(axis=1).mean()
+    weight = 1.0 / (labels.n_classes * mean_sum) if mean_sum > 0 else 1.0
+    A = np.full((start.B.shape[1], labels.n_classes), weight)
+    return repeated(step, SSNMFFactors(start.H, start.B, A))
 
 
-def _place(X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float) -> tuple[Any, Any]:
-    """Return H after its updates, which also fit the labels T by A; and H'H, X'H, H_L'H_L, H_L'Y."""
+def _update_rows(
+    X: Block, H: Any, T: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float
+) -> tuple[Any, Any]:
+    """Return H after its updates, H * (X V + lam Y A') / (H V'V + lam H_L A A'), and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
-    H = multiplied_places(H, X @ V + lam * (Y @ A.T), VtV, lam * labelled, A)
+    AAt = A @ A.T
+
+    def denominator(H: Any) -> Any:
+        return H @ VtV + lam * labelled * (H @ AAt)
+
+    H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
     H_l = H * labelled
     return H, (X.inner(H), X.double().t(H), X.inner(H_l), X.inner(H_l, Y))
+
+
+def _squared_norm(labels: Labels) -> float:
+    """Return ||Y_L||^2, the number of ones in Y_L."""
+    return float(labels.counts().sum())

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from itertools import chain
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,36 +24,40 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
-from labelfold.rows import ArrayTerm, Block, Featurized, Rows, host, less_median, short_indices, to_host
+from labelfold.features._principal import PrincipalAxes
+from labelfold.rows import (
+    ArrayTerm,
+    Block,
+    Featurized,
+    Rows,
+    dense,
+    dense_block_rows,
+    less_median,
+    n_threads,
+    run_jobs,
+    short_indices,
+    to_host,
+)
 
 # k-means is fitted on at most this many rows for each anchor.
-ROWS_AN_ANCHOR = 40
-
+_ROWS_AN_ANCHOR = 40
 # Above this many rows an anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
-
-# Eigenvalues sigma^2 below this are left out, since u_j is divided by sigma_j.
-_LEAST_SQUARE = 1e-8
-
-# Distances of more rows than this are kept in float32.
-_SINGLE_ROWS = 100_000
-
+# All rows are anchors if there are at most this many times as many rows as requested anchors.
+_ALL_ROWS = 1.5
+# Up to this many entries (anchors times columns), anchors are means of rows; beyond it they are rows.
+_DENSE_ENTRIES = 4_000_000
+# Anchors of at most this many entries are centred in each search; more would take long.
+_CENTRED_ENTRIES = 131_072
 # Matrices larger than this are decomposed in float32 first.
 _SINGLE_FROM = 400
-
+# Eigenvalues sigma^2 are round-off below this (u_j is divided by sigma_j), and equal to 1 up to this difference.
+_TOLERANCE = 1e-8
 # Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
-
-# Number of rows with tied anchors whose distances to all anchors are computed at once.
-_TIED_ROWS = 512
-
-# Anchors of at most this many values are centred in each call; more would take long.
-_CENTRED = 2**17
-
-# Eigenvalues that differ from 1 by less than this belong to further connected components.
-_PIECES = 1e-9
 
 
 class Anchors(BaseEstimator):
@@ -70,27 +76,28 @@ class Anchors(BaseEstimator):
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
         # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
         X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
-        if points.size <= _CENTRED:
+        if points.size <= _CENTRED_ENTRIES:
             X, points = less_median(X, points)
         norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
         m = len(point_norms)
         search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
-        distance, which, group = _settled(search.kneighbors(X), norms, point_norms)
+        distance, which, group = _ties_in_order(search.kneighbors(X), norms, point_norms)
         # Ties for the last place go to the anchors of lowest index, so that every container gives the same answer.
         # Most ties involve few anchors, so a larger neighbourhood is searched before all anchors are.
         tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+        step = dense_block_rows(8 * m)
         for more in (min(4 * (k + 1), m), m):
             still = []
-            for start in range(0, len(tied), _TIED_ROWS):
-                some = tied[start : start + _TIED_ROWS]
-                d, w, group = _settled(search.kneighbors(X[some], more), norms[some], point_norms)
+            for start in range(0, len(tied), step):
+                some = tied[start : start + step]
+                d, w, group = _ties_in_order(search.kneighbors(X[some], more), norms[some], point_norms)
                 distance[some], which[some] = d[:, : k + 1], w[:, : k + 1]
                 still.append(some[group[:, k - 1] == group[:, -1]])
             tied = np.concatenate([tied[:0], *still])
         return distance[:, :k], which[:, :k]
 
 
-def _settled(
+def _ties_in_order(
     found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return distances and anchors, with anchors at the same distance up to round-off sorted by index.
@@ -112,10 +119,9 @@ def _settled(
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
-    with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused below
+    with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused
         found = rows.get(Featurized(rows, partial(_distances_and_indices, anchors, k)).values())
-    dtype = np.float32 if len(found) > _SINGLE_ROWS else found.dtype
-    return _finite(found[:, :k].astype(dtype)), found[:, k:].astype(np.int32)
+    return _finite(found[:, :k].copy()), found[:, k:].astype(np.int32)
 
 
 def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> np.ndarray:
@@ -160,7 +166,7 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
+def anchor_graph(Z: sparse.csr_array, n_components: int = 150) -> AnchorGraph:
     """Return the smoothest functions on the graph Z Lambda^-1 Z' of the rows of Z, the constant one left out."""
     n, m = Z.shape
     mass = np.asarray(Z.sum(axis=0)).ravel()
@@ -171,11 +177,11 @@ def anchor_graph(Z: sparse.csr_array, n_components: int) -> AnchorGraph:
     A -= np.outer(constant, constant)
     squares, V = _largest(A, min(n_components, len(used)))
     squares = np.minimum(squares, 1.0)
-    keep = squares > _LEAST_SQUARE
+    keep = squares > _TOLERANCE
     squares, V = squares[keep], V[:, keep]
     found = np.zeros((m, len(squares)))
     found[used] = root[used, None] * V / np.sqrt(squares)
-    return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _PIECES).sum()))
+    return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _TOLERANCE).sum()))
 
 
 def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -194,6 +200,123 @@ def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         values, turn = np.linalg.eigh(P.T @ A @ P)
         P = P @ turn
     return values[::-1], P[:, ::-1]
+
+
+class AnchorSpace:
+    """The anchors in one space of the rows, and the graphs on them.
+
+    Attributes
+    ----------
+    anchors : Anchors
+    k : int
+        Number of nearest anchors to search.
+    nearest : tuple of ndarray
+        Distances (n, k) and indices (n, k) of each training row's nearest anchors; empty in a saved model.
+    graphs : dict of int to AnchorGraph
+        The smoothest functions on the graph of the s nearest anchors, by s; empty in a saved model.
+    """
+
+    def __init__(self, anchors: Anchors, k: int, nearest: tuple = ()) -> None:
+        self.anchors, self.k, self.nearest = anchors, k, nearest
+        self.graphs: dict[int, AnchorGraph] = {}
+
+    def weights(self, nearest: tuple[np.ndarray, np.ndarray], s: int) -> sparse.csr_array:
+        """Return Z of rows for their s nearest anchors, given distances and indices of the nearest."""
+        return joined(*nearest, s, self.anchors.points.shape[0])
+
+    def without_rows(self) -> AnchorSpace:
+        """Return the anchors alone, which is enough for new rows."""
+        return AnchorSpace(self.anchors, self.k)
+
+
+def anchor_spaces(
+    rows: Rows, axes: PrincipalAxes, sizes: dict[int, list[int]], n_anchors: int, random_state: int
+) -> tuple[dict[int, AnchorSpace], dict[tuple[int, int], str]]:
+    """Return anchor graphs of the rows in some spaces, and the reasons why some graphs cannot be made.
+
+    Parameters
+    ----------
+    rows : Rows
+    axes : PrincipalAxes
+        Of the rows.
+    sizes : dict of int to list of int
+        The numbers s of nearest anchors, ascending, by the number q of leading principal coordinates of the space; q
+        = 0 is the space of all columns.
+    n_anchors : int
+        Approximate number of anchors.
+    random_state : int
+        Seed of k-means.
+
+    Returns
+    -------
+    spaces : dict of int to AnchorSpace
+        By q.
+    reasons : dict of (int, int) to str
+        By q and s.
+    """
+    n = rows.shape[0]
+    reasons = {
+        (q, s): f"{s} neighbours of {n} rows would be all of them"
+        for q, some in sizes.items()
+        for s in some
+        if s >= n
+    }
+    sizes = {q: [s for s in some if s < n] for q, some in sizes.items() if some[0] < n}
+    spaces: dict[int, AnchorSpace] = {}
+    for q, anchors in _anchors(rows, axes, sorted(sizes), n_anchors, random_state).items():
+        k = min(sizes[q][-1], anchors.points.shape[0])
+        within = Featurized(rows, axes.first(q)) if q else rows
+        spaces[q] = AnchorSpace(anchors, k, nearest_anchors(within, anchors, k))
+
+    def make_graphs(some: list[tuple[int, int]], stop: Event) -> list[tuple[AnchorGraph | None, str]]:
+        return [_graph(spaces[q], s) for q, s in some if not stop.is_set()]
+
+    todo = [(q, s) for q in spaces for s in sizes[q]]
+    jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
+    for (q, s), (found, why) in zip(chain(*jobs), chain(*run_jobs(make_graphs, jobs)), strict=True):
+        if found is None:
+            reasons[q, s] = why
+        else:
+            spaces[q].graphs[s] = found
+    return spaces, reasons
+
+
+def _graph(space: AnchorSpace, s: int) -> tuple[AnchorGraph | None, str]:
+    """Return the graph of the s nearest anchors, or the reason why it cannot be used."""
+    m = space.anchors.points.shape[0]
+    if s >= m:
+        return None, f"{s} neighbours of {m} different anchors would be all of them"
+    found = anchor_graph(space.weights(space.nearest, s))
+    if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
+        return None, f"the graph falls into {found.n_pieces} pieces"
+    return found, ""
+
+
+def _anchors(
+    rows: Rows, axes: PrincipalAxes, spaces: list[int], n_anchors: int, random_state: int
+) -> dict[int, Anchors]:
+    """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
+    if not spaces:
+        return {}
+    n, d = rows.shape
+    if n <= _ALL_ROWS * n_anchors:
+        X = rows.whole().host()
+        return {q: Anchors(axes.first(q)(X) if q else X) for q in spaces}
+    size = min(n, _ROWS_AN_ANCHOR * n_anchors)
+    chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
+    some = rows if size == n else rows.take(chosen)
+    C = some.get(Featurized(some, axes.first(max(spaces) or 50)).values())
+    centres = cluster(C, n_anchors, random_state)
+    found = {q: Anchors(np.ascontiguousarray(centres[:, :q])) for q in spaces}
+    if 0 in spaces:
+        within = Featurized(rows, axes.first(centres.shape[1]))
+        distance, which = nearest_anchors(within, Anchors(centres), 1)
+        if len(centres) * d > _DENSE_ENTRIES:
+            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
+        else:
+            points = means_around(rows, which[:, 0], len(centres))
+        found[0] = Anchors(points)
+    return found
 
 
 def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:
@@ -222,10 +345,10 @@ def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
 
 
 def _sums_around(X: Block, nearest: Any, n_anchors: int) -> ArrayTerm:
-    raw, nearest = host(X), to_host(nearest)
+    raw, nearest = X.host(), to_host(nearest)
     member = sparse.csr_array(
         (np.ones(len(nearest), dtype=raw.dtype), nearest, np.arange(len(nearest) + 1)),
         shape=(len(nearest), n_anchors),
     )
     total = member.T @ raw
-    return ArrayTerm(total.toarray() if sparse.issparse(total) else total)
+    return ArrayTerm(dense(total))

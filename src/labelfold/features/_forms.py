@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import RowsTransformer, fitting
-from labelfold.rows import Block, Centered, Rows, RowsWrapper, dense, formed, host, largest_one
+from labelfold.rows import (
+    Block,
+    Centered,
+    Rows,
+    RowsWrapper,
+    as_rows,
+    dense,
+    divided_by_maximum,
+    on_entries,
+    stored_values,
+)
 
-# Quantiles and counts are estimated from at most this many random rows.
-SAMPLE_ROWS = 10_000
-
-# Largest number of points of a column's quantile function; fewer if all columns need too much memory.
-_POINTS = 1000
-_ALL_POINTS = 4_000_000
+# Maximum number of points of a column's quantile function, and of all columns together.
+_POINTS, _ALL_POINTS = 1000, 4_000_000
 
 # A column with a smaller relative standard deviation is constant up to rounding.
 _CONSTANT = 1e-10
@@ -28,8 +33,8 @@ _CONSTANT = 1e-10
 class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     """A map of rows to rows of the same width, fitted in at most two passes.
 
-    A subclass implements `_learn` (fit) and `_form` (transform). Zero rows stay zero and sparse rows stay sparse,
-    unless the subclass documents otherwise.
+    A subclass implements `_learn`, for fit, and `apply`, for transform. Zero rows stay zero and sparse rows stay
+    sparse, unless the subclass documents otherwise.
     """
 
     _needs_labels = False
@@ -72,6 +77,23 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
         """Return a lazy view of the rows in this form, without a pass."""
         return Formed(rows, self)
 
+    def kept(self, rows: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return the rows in this form, and the bytes that they take in memory.
+
+        They are in memory if ``max_bytes`` allows it, if necessary in float32; otherwise every pass computes them.
+        """
+        found = self.of(rows)
+        if found is rows and rows.in_memory:
+            return rows, 0.0
+        size = found.shape[0] * found.row_bytes()
+        if size <= max_bytes:
+            return as_rows(found.whole().host()), size
+        # float32 halves dense rows only: sparse rows hold indices too
+        halves = found.dtype == np.float64 and not found.take(np.arange(1)).whole().is_sparse
+        if halves and size <= 2 * max_bytes:
+            return as_rows(found.get(found.map(_single)).astype(np.float32, copy=False)), size / 2
+        return found, 0.0
+
     @property
     def keeps_zeros(self) -> bool:
         """Whether sparse rows stay sparse."""
@@ -80,8 +102,8 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     def _learn(self, rows: Rows) -> None:
         """Fit on rows; most forms have no parameters."""
 
-    def _form(self, X: Any) -> Any:
-        """Return some rows (ndarray or csr_array) in this form."""
+    def apply(self, X: Any) -> Any:
+        """Return some rows (ndarray or csr_array) in this form, each by itself."""
         raise NotImplementedError
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -96,7 +118,8 @@ class AsTheyAre(ColumnForm):
         """Return the rows themselves."""
         return rows
 
-    def _form(self, X: Any) -> Any:
+    def apply(self, X: Any) -> Any:
+        """Return the rows."""
         return X
 
 
@@ -113,7 +136,6 @@ class UnitVariance(ColumnForm):
     Examples
     --------
     >>> import numpy as np
-    >>> from labelfold.features import UnitVariance
     >>> UnitVariance().fit_transform(np.array([[1.0, 5.0], [3.0, 5.0]]))
     array([[-1.,  0.],
            [ 1.,  0.]])
@@ -130,9 +152,10 @@ class UnitVariance(ColumnForm):
         self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(mean))
         self.mean_ = np.zeros_like(mean) if mostly_zeros(rows) else mean
 
-    def _form(self, X: Any) -> Any:
-        if sparse.issparse(X) and self.keeps_zeros:
-            return _with_data(X, (X.data * self.scale_[X.indices]).astype(X.dtype))
+    def apply(self, X: Any) -> Any:
+        """Return rows with scaled columns."""
+        if self.keeps_zeros:
+            return on_entries(X, np.multiply, self.scale_)
         # The mean is subtracted in double precision, because the difference may overflow float32.
         return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
 
@@ -159,7 +182,6 @@ class Ranks(ColumnForm):
     Examples
     --------
     >>> import numpy as np
-    >>> from labelfold.features import Ranks
     >>> Ranks().fit_transform(np.array([[1.0], [2.0], [1000.0]])).ravel().round(3)
     array([-1.225,  0.   ,  1.225])
     """
@@ -182,7 +204,8 @@ class Ranks(ColumnForm):
         self.ranks_ = np.concatenate([ranks - ranks[0] if self.from_zero else ranks for _, ranks in points])
         self.ends_ = np.cumsum([0, *(len(values) for values, _ in points)])
 
-    def _form(self, X: Any) -> np.ndarray:
+    def apply(self, X: Any) -> np.ndarray:
+        """Return the ranks of the entries."""
         X = dense(X)
         T = np.empty(X.shape, dtype=X.dtype, order="F")
         for j in range(X.shape[1]):
@@ -197,13 +220,13 @@ class UnitRows(ColumnForm):
     Examples
     --------
     >>> import numpy as np
-    >>> from labelfold.features import UnitRows
     >>> UnitRows().fit_transform(np.array([[3.0, 4.0], [0.0, 0.0]]))
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
 
-    def _form(self, X: Any) -> Any:
+    def apply(self, X: Any) -> Any:
+        """Return rows of unit norm."""
         return _of_unit_length(X)
 
 
@@ -213,10 +236,9 @@ class RootCounts(ColumnForm):
     Negative values keep their sign.
     """
 
-    def _form(self, X: Any) -> Any:
-        if sparse.issparse(X):
-            return _of_unit_length(_with_data(X, np.sign(X.data) * np.sqrt(np.abs(X.data))))
-        return _of_unit_length(np.sign(X) * np.sqrt(np.abs(X)))
+    def apply(self, X: Any) -> Any:
+        """Return the square roots in rows of unit norm."""
+        return _of_unit_length(on_entries(X, _signed_root))
 
 
 class TfIdf(ColumnForm):
@@ -232,7 +254,6 @@ class TfIdf(ColumnForm):
     Examples
     --------
     >>> import numpy as np
-    >>> from labelfold.features import TfIdf
     >>> TfIdf().fit_transform(np.array([[1.0, 1.0], [0.0, 2.0]])).round(3)
     array([[0.815, 0.58 ],
            [0.   , 1.   ]])
@@ -241,11 +262,20 @@ class TfIdf(ColumnForm):
     def _learn(self, rows: Rows) -> None:
         self.idf_ = np.log((1 + rows.shape[0]) / (1 + rows.sum(_occurrences))) + 1
 
-    def _form(self, X: Any) -> Any:
-        idf = self.idf_.astype(X.dtype)
-        if sparse.issparse(X):
-            return _of_unit_length(_with_data(X, _sublinear(X.data) * idf[X.indices]))
-        return _of_unit_length(_sublinear(X) * idf)
+    def apply(self, X: Any) -> Any:
+        """Return the weighted counts in rows of unit norm."""
+        return _of_unit_length(on_entries(X, _weighted_count, self.idf_.astype(X.dtype)))
+
+
+# The forms by their names.
+FORMS = {
+    "as they are": AsTheyAre,
+    "unit variance": UnitVariance,
+    "ranks": Ranks,
+    "unit rows": UnitRows,
+    "tf-idf": TfIdf,
+    "root counts": RootCounts,
+}
 
 
 class Formed(RowsWrapper):
@@ -259,7 +289,7 @@ class Formed(RowsWrapper):
     @staticmethod
     def wrap(block: Block, form: ColumnForm) -> Block:
         """Return the block in its form."""
-        return formed(block, form._form)
+        return block.apply(form.apply)
 
     def over(self, rows: Rows, index: np.ndarray) -> Formed:
         """Return other rows in the same form."""
@@ -275,7 +305,7 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    return normalize(largest_one(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
+    return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
 
 
 def looks_like_counts(X: Any) -> bool:
@@ -302,10 +332,8 @@ def looks_like_counts(X: Any) -> bool:
     >>> looks_like_counts(X), looks_like_counts(X / 2)
     (True, False)
     """
-    from labelfold.rows import as_rows
-
     X = sample(as_rows(X), 2000)
-    values = X.data if sparse.issparse(X) else X[X != 0]
+    values = stored_values(X)
     values = values[values != 0]
     if not len(values) or len(values) > 0.2 * X.shape[0] * X.shape[1]:
         return False
@@ -316,19 +344,17 @@ def looks_like_counts(X: Any) -> bool:
 
 def density(X: Any) -> float:
     """Return the share of entries that are not 0, in a bounded sample of the rows."""
-    from labelfold.rows import as_rows
-
     X = sample(as_rows(X), 2000)
-    return float((X.data if sparse.issparse(X) else X).astype(bool).sum() / (X.shape[0] * X.shape[1]))
+    return float(np.count_nonzero(stored_values(X)) / (X.shape[0] * X.shape[1]))
 
 
-def sample(rows: Rows, most_rows: int = SAMPLE_ROWS, random_state: Any = 0) -> Any:
-    """Return a random sample of rows as one array."""
+def sample(rows: Rows, most_rows: int = 10_000) -> Any:
+    """Return a random sample of rows as one array, from which quantiles and shares are estimated."""
     n = rows.shape[0]
     if n <= most_rows:
-        return host(rows.whole())
-    chosen = np.sort(check_random_state(random_state).permutation(n)[:most_rows])
-    return host(rows.take(chosen).whole())
+        return rows.whole().host()
+    chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
+    return rows.take(chosen).whole().host()
 
 
 def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -356,26 +382,25 @@ def _squares(X: Block) -> Any:
     return X.double().colsq()
 
 
-def _occurrences(X: Block) -> Any:
-    return _count_stored(host(X))
+def _occurrences(X: Block) -> np.ndarray:
+    present = on_entries(X.host(), lambda values: values != 0)
+    return np.asarray(present.sum(axis=0, dtype=np.float64))
 
 
-def _count_stored(X: Any) -> np.ndarray:
-    if sparse.issparse(X):
-        return np.bincount(X.indices, weights=X.data != 0, minlength=X.shape[1])
-    return (X != 0).sum(axis=0, dtype=np.float64)
-
-
-def _sublinear(X: np.ndarray) -> np.ndarray:
-    """Return sign(x) (1 + log|x|), 0 at 0; for counts, which are at least 1 if they are not 0."""
+def _weighted_count(X: np.ndarray, idf: np.ndarray) -> np.ndarray:
+    """Return sign(x) (1 + log|x|) idf, 0 at 0; for counts, which are at least 1 if they are not 0."""
     size = np.abs(X)
-    return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0).astype(X.dtype)
+    return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0) * idf
+
+
+def _signed_root(X: np.ndarray) -> np.ndarray:
+    return np.sign(X) * np.sqrt(np.abs(X))
+
+
+def _single(X: Block) -> Any:
+    return X.single().raw
 
 
 def mostly_zeros(rows: Rows) -> bool:
     """Tell whether rows take fewer bytes than all their entries would, because zeros are not stored."""
     return rows.row_bytes() < rows.dtype.itemsize * rows.shape[1]
-
-
-def _with_data(X: Any, data: np.ndarray) -> sparse.csr_array:
-    return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)

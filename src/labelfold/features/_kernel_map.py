@@ -13,40 +13,43 @@ from sklearn.base import BaseEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import (
     PAIRWISE_KERNEL_FUNCTIONS,
-    euclidean_distances,
     manhattan_distances,
     pairwise_kernels,
 )
 from sklearn.utils import check_random_state
 
 from labelfold.numerics import count_negative, refuse_negative, row_spread
-from labelfold.rows import Rows, dense_if_full, largest_one, short_indices, single_blas
+from labelfold.rows import (
+    Rows,
+    dense,
+    dense_if_full,
+    divided_by_maximum,
+    short_indices,
+    single_blas,
+    stored_values,
+)
 from labelfold.utils import warn_user
 
 _TAKES = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
+_TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 # Kernels that refuse negative entries, and kernels that vanish between distant rows.
 _OF_COUNTS = ("chi2", "additive_chi2")
 _LOCAL = ("rbf", "laplacian", "chi2")
-# Kernels that are positive semi-definite for any rows, with values of at most 1.
-POSITIVE = (*_LOCAL, "cosine")
-# Relative range of the kernel values below which they are constant up to round-off, and below which they have lost
-# half of their digits. Both are checked on a sample of this many rows.
-_FLAT, _DIM = 100 * np.finfo(np.float64).eps, 1e-8
-_SOME_ROWS = 60
 # Kernels whose gamma has the unit of 1 / X^2. Its default follows from the spread of the rows; other kernels have
 # scikit-learn's default.
 _OF_SQUARES = ("rbf", "poly", "polynomial", "sigmoid")
-# Least eigenvalue of the kernel of landmarks, as in scikit-learn.
-_LEAST_EIGENVALUE = 1e-12
+# Relative range of the kernel values below which they are constant up to round-off, and below which they have lost
+# half of their digits.
+_EPS = float(np.finfo(np.float64).eps)
+_CONSTANT, _HALF_LOST = 100 * _EPS, np.sqrt(_EPS)
+# Minimum eigenvalue of the kernel of landmarks, as in scikit-learn.
+_MIN_EIGENVALUE = 1e-12
 # Number of landmarks of "auto" if the kernel matrix exceeds the budget.
 _LANDMARKS = 1000
-# Residuals of the diagonal of the kernel below this many times n eps are round-off.
+# Values of a kernel matrix below this many times n eps are round-off, relative to its diagonal.
 _ROUND_OFF = 10
 # Tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a kernel.
 _NEGATIVE = 1e-3
-
-
-_TAKES |= {"polynomial": _TAKES["poly"], "laplacian": ("gamma",), "chi2": ("gamma",)}
 
 
 class KernelMap(BaseEstimator):
@@ -71,6 +74,26 @@ class KernelMap(BaseEstimator):
         self.kernel = kernel
         self.params = params
         self.center = center
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether the kernel is positive semi-definite for any rows, with values of at most 1."""
+        return self.kernel in (*_LOCAL, "cosine")
+
+    @staticmethod
+    def spread(K: np.ndarray) -> float:
+        """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
+        >>> KernelMap.spread(X @ X.T)
+        5.0
+        """
+        largest = float(np.trace(K)) / len(K)
+        found = largest - float(K.mean())
+        return found if found > _ROUND_OFF * len(K) * _EPS * abs(largest) else 1.0
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows, in double precision."""
@@ -100,33 +123,26 @@ class CenteredNystroem(Nystroem):
 
     def fit(self, X: Any, y: Any = None) -> CenteredNystroem:
         """Take the rows for landmarks."""
-        plain = sp.issparse(X) or not _sees_differences(self.kernel, True)
-        self.center_ = None if plain else _mean(np.asarray(X, dtype=np.float64))
+        self.center_ = _center_of(X, self.kernel, True)
         # For so few landmarks several threads of BLAS take longer than one.
         few = single_blas() if X.shape[0] <= _LANDMARKS else nullcontext()
         with few, np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # as `_kernels`
-            values, K = self._fit_landmarks(shifted(X, self.center_, self.kernel))
+            X = shifted(X, self.center_, self.kernel)
+            # What scikit-learn's `fit` sets. Eigenvectors of a symmetric matrix take half the time of its singular
+            # vectors.
+            order = check_random_state(self.random_state).permutation(X.shape[0])[: self.n_components]
+            points = X[order]
+            self.components_, self.component_indices_ = points, order
+            self.n_features_in_, self._n_features_out = X.shape[1], len(order)
+            K = _kernels(points, points, self.kernel, self._get_kernel_params())
+            values, V = np.linalg.eigh(K)
+            sizes = np.maximum(np.abs(values), _MIN_EIGENVALUE)
+            self.normalization_ = (V * np.copysign(1 / np.sqrt(sizes), values)) @ V.T
             F = K @ self.normalization_.T  # F F' = K
-            largest, root = float(np.abs(F @ F.T).max()), float(1 / np.sqrt(values.min(initial=np.inf)))
-            noise = np.finfo(np.float64).eps * largest * root / np.sqrt(np.square(F).sum() / len(F))
+            largest, root = float(np.abs(F @ F.T).max()), float(1 / np.sqrt(sizes.min(initial=np.inf)))
+            noise = _EPS * largest * root / np.sqrt(np.square(F).sum() / len(F))
         self.eps_ = float(noise) if noise < 1 else 0.0
         return self
-
-    def _fit_landmarks(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Set what scikit-learn's `fit` sets; return the magnitudes of the kernel's eigenvalues, and the kernel.
-
-        The eigenvectors of a symmetric matrix take half the time of its singular vectors.
-        """
-        order = check_random_state(self.random_state).permutation(X.shape[0])[: self.n_components]
-        self.components_, self.component_indices_ = X[order], order
-        self.n_features_in_, self._n_features_out = X.shape[1], len(order)
-        K = pairwise_kernels(
-            self.components_, metric=self.kernel, filter_params=True, **self._get_kernel_params()
-        )
-        values, V = np.linalg.eigh(K)
-        sizes = np.maximum(np.abs(values), _LEAST_EIGENVALUE)
-        self.normalization_ = (V * np.copysign(1 / np.sqrt(sizes), values)) @ V.T
-        return sizes, K
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows."""
@@ -141,42 +157,26 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
     rows whose squares do not underflow.
     """
     if kernel == "cosine":
-        X = largest_one(X)
-    if sp.issparse(X):
-        X = X.astype(np.float64, copy=False)
-        return short_indices(X) if center is None else X.toarray() - center
-    if center is None:
-        return np.require(X, np.float64, "W")
-    with np.errstate(over="ignore"):  # the kernel of such rows is refused, or 0
-        return np.asarray(X, dtype=np.float64) - center
+        X = divided_by_maximum(X)
+    if center is not None:
+        with np.errstate(over="ignore"):  # the kernel of such rows is refused, or 0
+            return dense(X).astype(np.float64, copy=False) - center
+    X = short_indices(X.astype(np.float64, copy=False))
+    return X if stored_values(X).flags.writeable else X.copy()
 
 
-def _sees_differences(kernel: str | Callable, centred: bool) -> bool:
-    """Tell whether the kernel, or its centred features, are invariant to a shift of all rows.
+def _center_of(points: Any, kernel: str | Callable, centred: bool) -> np.ndarray | None:
+    """Return what is subtracted from rows before the kernel: their mean if the kernel does not change with a shift.
 
-    Such rows are centred first, which avoids cancellation in distances and products.
+    This avoids cancellation in distances and products. ``centred`` is as in `kernel_map`. Sparse rows keep their
+    zeros. Where the sum of a column overflows, its first entry is taken: any centre near the rows will do.
     """
-    return kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)
-
-
-def kernel_params(kernel: str | Callable, **given: Any) -> dict[str, Any]:
-    """Return the given parameters of the kernel, neither None nor "auto"; refuse those that it does not have."""
-    given = {name: value for name, value in given.items() if value not in (None, "auto")}
-    if callable(kernel):
-        takes: tuple[str, ...] = ()
-    elif kernel in PAIRWISE_KERNEL_FUNCTIONS:
-        takes = _TAKES.get(kernel, ())
-    else:
-        known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
-        raise ValueError(f"kernel={kernel!r} is not known; use one of {known}, or a function of two rows")
-    wrong = [name for name in given if name not in takes]
-    if wrong:
-        what = f"kernel={kernel!r}" if not callable(kernel) else "a kernel given as a function"
-        takes_what = f"takes {' and '.join(takes)}" if takes else "takes none of these parameters"
-        raise ValueError(
-            f"{wrong[0]}={given[wrong[0]]!r} belongs to another kernel: {what} {takes_what}; leave {wrong[0]} out"
-        )
-    return given
+    # Not a question for each row: all rows are kept sparse, or all are centred.
+    if sp.issparse(points) or not (kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)):
+        return None
+    with np.errstate(over="ignore"):
+        mean = points.mean(axis=0)
+    return np.where(np.isfinite(mean), mean, points[0])
 
 
 def default_gamma(
@@ -203,10 +203,25 @@ def default_gamma(
 def _params_for(
     rows: Rows, kernel: str | Callable, mask: np.ndarray | None = None, **given: Any
 ) -> dict[str, Any]:
-    """Return the parameters of the kernel with gamma as a number; as `kernel_params`."""
-    params, gamma = kernel_params(kernel, **given), given["gamma"]
+    """Return the parameters of the kernel, gamma as a number; refuse those that it does not have."""
+    params = {name: value for name, value in given.items() if value not in (None, "auto")}
+    if callable(kernel):
+        takes: tuple[str, ...] = ()
+    elif kernel in PAIRWISE_KERNEL_FUNCTIONS:
+        takes = _TAKES.get(kernel, ())
+    else:
+        known = ", ".join(sorted(PAIRWISE_KERNEL_FUNCTIONS))
+        raise ValueError(f"kernel={kernel!r} is not known; use one of {known}, or a function of two rows")
+    wrong = [name for name in params if name not in takes]
+    if wrong:
+        what = f"kernel={kernel!r}" if not callable(kernel) else "a kernel given as a function"
+        takes_what = f"takes {' and '.join(takes)}" if takes else "takes none of these parameters"
+        raise ValueError(
+            f"{wrong[0]}={params[wrong[0]]!r} belongs to another kernel: {what} {takes_what}; leave {wrong[0]} out"
+        )
+    gamma = given["gamma"]
     if gamma == "scale" or (gamma == "auto" and kernel in _OF_SQUARES):
-        return {**params, "gamma": default_gamma(rows, mask, gamma)}
+        params["gamma"] = default_gamma(rows, mask, gamma)
     return params
 
 
@@ -233,8 +248,10 @@ def kernel_map(
     kernel, gamma, degree, coef0
         The kernel. A gamma of "auto" is `default_gamma` for kernels of squared distances and products, and
         scikit-learn's default for others; "scale" is `default_gamma` by that rule for all.
-    n_landmarks, max_gram_bytes
-        See `landmarks_for`.
+    n_landmarks : int, "auto" or None
+        Number of landmarks of Nystroem features. None is the exact kernel, and so is "auto" if an n x n matrix takes
+        at most ``max_gram_bytes``.
+    max_gram_bytes : float
     random_state : int or RandomState
         Seeds the draw of the landmarks.
     mask : ndarray of bool, shape (n,), optional
@@ -247,15 +264,20 @@ def kernel_map(
         rows = rows.take(np.flatnonzero(mask))
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
-    landmarks = landmarks_for(n_landmarks, rows.shape[0], max_gram_bytes)
-    found: KernelMap | Nystroem
-    if landmarks is None:
-        found = exact_map(rows, kernel, params, max_gram_bytes, centred=centred)
-        _check_digits(found.points, kernel, params)
-    else:
-        found = nystroem_map(rows, kernel, params, landmarks, random_state, centred=centred)
-        _check_digits(found.components_, kernel, params)
-    return found, params.get("gamma")
+    n = rows.shape[0]
+    if n_landmarks == "auto":
+        n_landmarks = None if 8 * n * n <= max_gram_bytes else _LANDMARKS
+    if n_landmarks is not None:
+        nystroem = nystroem_map(rows, kernel, params, n_landmarks, random_state, centred=centred)
+        _check_digits(nystroem.components_, kernel, params)
+        return nystroem, params.get("gamma")
+    if 8 * n * n > max_gram_bytes:
+        raise ValueError(
+            f"the exact kernel form needs a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
+            f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
+            f"{8 * n * n:,}"
+        )
+    return _map_of(rows, kernel, params, centred), params.get("gamma")
 
 
 def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> np.ndarray:
@@ -264,28 +286,28 @@ def _kernels(X: Any, Y: Any, kernel: str | Callable, params: dict[str, Any]) -> 
         return pairwise_kernels(X, Y, metric=kernel, **params)
 
 
-def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -> None:
+def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any], n_rows: int = 60) -> None:
     """Refuse a kernel that is constant up to round-off on a sample of rows, and warn of one that nearly is.
 
     A tiny gamma makes every value nearly 1; columns far from 0, or a large ``coef0``, make all products nearly
     equal. The remaining differences are then mostly round-off.
     """
-    some = points[:: -(-points.shape[0] // _SOME_ROWS)]
+    some = points[:: -(-points.shape[0] // n_rows)]
     K = _kernels(some, some, kernel, params)
     size = float(np.abs(K).max())
-    unlike = distances("laplace", some, some[:1])[:, 0] > 0
+    unlike = manhattan_distances(short_indices(some), short_indices(some[:1]))[:, 0] > 0
     if not unlike.any() or not 0 < size < np.inf:
         return
     what = f"kernel={kernel!r}" if isinstance(kernel, str) else "the kernel"
     what += "".join(f", {name}={value:g}" for name, value in params.items())
     spread = float(np.ptp(K)) / size
-    if spread < _FLAT:
+    if spread < _CONSTANT:
         raise ValueError(
             f"{what} has the same value for every two rows of X but for round-off, so that nothing can be learned; "
             "centre the columns of X, scale it, or use other parameters or another kernel"
         )
-    if spread < _DIM:
-        digits = int(-np.log10(np.finfo(np.float64).eps / spread))
+    if spread < _HALF_LOST:
+        digits = int(-np.log10(_EPS / spread))
         warn_user(
             f"{what} differs by {spread:.0e} of its size between rows of X, so that about {digits} of 16 digits are "
             "left; centre the columns of X, or use other parameters"
@@ -297,42 +319,13 @@ def _check_digits(points: Any, kernel: str | Callable, params: dict[str, Any]) -
         )
 
 
-def exact_map(
-    rows: Rows,
-    kernel: str | Callable,
-    params: dict[str, Any],
-    max_gram_bytes: float,
-    *,
-    centred: bool = False,
-) -> KernelMap:
-    """Return the exact feature map of rows in memory, if their kernel matrix fits the budget.
-
-    ``centred`` is as in `kernel_map`.
-    """
-    n = rows.shape[0]
-    if 8 * n * n > max_gram_bytes:
-        raise ValueError(
-            f"the exact kernel form needs a {n} x {n} matrix of {8 * n * n / 2**20:,.0f} MB, more than "
-            f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
-            f"{8 * n * n:,}"
-        )
-    return _map_of(rows, kernel, params, centred)
-
-
 def _map_of(rows: Rows, kernel: str | Callable, params: dict[str, Any], centred: bool) -> KernelMap:
     """Return the exact map of these rows; ``centred`` as in `kernel_map`."""
     points = shifted(dense_if_full(rows.whole().double().raw), None, kernel)
-    if sp.issparse(points) or not _sees_differences(kernel, centred):
-        return KernelMap(points, kernel, params)
-    center = _mean(points)
-    return KernelMap(shifted(points, center, kernel), kernel, params, center)
-
-
-def _mean(points: np.ndarray) -> np.ndarray:
-    """Return the mean of rows, or a column's first entry where their sum overflows: any centre near them will do."""
-    with np.errstate(over="ignore"):
-        mean = points.mean(axis=0)
-    return np.where(np.isfinite(mean), mean, points[0])
+    center = _center_of(points, kernel, centred)
+    found = KernelMap(points if center is None else points - center, kernel, params, center)
+    _check_digits(found.points, kernel, params)
+    return found
 
 
 def kernel_columns(
@@ -347,22 +340,7 @@ def kernel_columns(
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
     order = check_random_state(random_state).permutation(rows.shape[0])
-    found = _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
-    _check_digits(found.points, kernel, params)
-    return found
-
-
-def landmarks_for(n_landmarks: int | Literal["auto"] | None, n: int, max_gram_bytes: float) -> int | None:
-    """Return the number of landmarks; None, the exact kernel, for "auto" if an n x n matrix fits the budget.
-
-    Examples
-    --------
-    >>> landmarks_for("auto", 1000, 8e6) is None, landmarks_for("auto", 1001, 8e6), landmarks_for(50, 1001, 8e6)
-    (True, 1000, 50)
-    """
-    if not isinstance(n_landmarks, str):
-        return n_landmarks
-    return None if 8 * n * n <= max_gram_bytes else _LANDMARKS
+    return _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
 
 
 def nystroem_map(
@@ -393,7 +371,7 @@ def refuse_infinite(K: Any) -> None:
 
 def round_off(K: np.ndarray) -> float:
     """Return the size of residuals of the diagonal of a kernel matrix that are round-off."""
-    return _ROUND_OFF * len(K) * float(np.finfo(np.float64).eps * np.diagonal(K).max(initial=0.0))
+    return _ROUND_OFF * len(K) * _EPS * float(np.diagonal(K).max(initial=0.0))
 
 
 def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -439,28 +417,3 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             "where its columns lie far from 0, or use another kernel, such as 'rbf', or other parameters"
         )
     return L, order
-
-
-def distances(family: str, X: Any, Y: Any) -> np.ndarray:
-    """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    if family == "laplace":
-        # scikit-learn's Manhattan distances need 32-bit indices
-        return manhattan_distances(short_indices(X), short_indices(Y))
-    return euclidean_distances(X, Y, squared=True)
-
-
-def kernel_spread(K: np.ndarray) -> float:
-    """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.array([[1.0, 5.0], [3.0, 9.0]])
-    >>> kernel_spread(X @ X.T)
-    5.0
-    """
-    largest = float(np.trace(K)) / len(K)
-    found = largest - float(K.mean())
-    return found if found > 10 * len(K) * np.finfo(np.float64).eps * abs(largest) else 1.0

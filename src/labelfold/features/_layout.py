@@ -9,11 +9,12 @@ import numpy as np
 from scipy.linalg import orthogonal_procrustes
 from sklearn.utils import check_array, check_random_state
 
-from labelfold.features import Anchors, joined
+from labelfold.features._anchors import Anchors, joined
 
-# Iterations of t-SNE: with early exaggeration, without, and without it when starting from an earlier layout. The last
-# value is the number of iterations between checks of the time limit.
-_EXAGGERATED, _PLAIN, _AGAIN, _AT_ONCE = 100, 200, 100, 10
+# Iterations of t-SNE with early exaggeration; there are twice as many without, and as many from an earlier layout.
+_ITERATIONS = 100
+# Iterations between checks of the time limit.
+_UNCHECKED = 10
 
 # Number of nearest landmarks among which another row is placed.
 _NEIGHBORS = 5
@@ -168,11 +169,11 @@ def _tsne(Z: np.ndarray, start: np.ndarray | None, perplexity: float, seconds: f
     first = _principal(Z) * 1e-4 if start is None else start.copy()
     found = openTSNE.TSNEEmbedding(first, affinities, negative_gradient_method="bh", n_jobs=1, random_state=0)
     if start is None:
-        found.optimize(_EXAGGERATED, exaggeration=12, momentum=0.5, inplace=True)
+        found.optimize(_ITERATIONS, exaggeration=12, momentum=0.5, inplace=True)
     done = 0
-    while done < (_PLAIN if start is None else _AGAIN):
-        found.optimize(_AT_ONCE, momentum=0.8, inplace=True)
-        done += _AT_ONCE
+    while done < (2 * _ITERATIONS if start is None else _ITERATIONS):
+        found.optimize(_UNCHECKED, momentum=0.8, inplace=True)
+        done += _UNCHECKED
         if seconds is not None and time.perf_counter() - began > seconds:
             break
     return np.asarray(found)

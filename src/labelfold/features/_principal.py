@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
@@ -17,11 +18,11 @@ from labelfold.rows import Centered, Rows
 from labelfold.utils import Interval
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
-DIRECT = 2000
-
-# Tolerance of iterations: principal coordinates are features, for which few digits are enough.
-_TOL = 1e-4
-_MAX_ITER = 30
+_DIRECT = 2000
+# Default number of coordinates if the smaller side of X is decomposed directly, and otherwise.
+_COORDINATES, _FEWER_COORDINATES = 1000, 100
+# Maximum number of entries of the matrix of principal directions, if the number of coordinates is the default.
+_ENTRIES = 16_000_000
 
 
 class Principal(LinearReducer):
@@ -95,8 +96,8 @@ class Principal(LinearReducer):
         return self
 
 
-class Axes(NamedTuple):
-    """Principal axes.
+class PrincipalAxes:
+    """Principal axes of rows. Called on rows, they return principal coordinates. For `Featurized`.
 
     Attributes
     ----------
@@ -108,46 +109,79 @@ class Axes(NamedTuple):
         The mean row.
     total : float
         The mean squared distance from the mean.
+    complete : bool
+        Whether these are all axes of the rows, because their rank is smaller than the requested number.
     """
 
-    basis: np.ndarray
-    deviations: np.ndarray
-    mean: np.ndarray
-    total: float
+    def __init__(
+        self, basis: np.ndarray, deviations: np.ndarray, mean: np.ndarray, total: float, complete: bool
+    ) -> None:
+        self.basis, self.deviations, self.mean, self.total = basis, deviations, mean, total
+        self.complete = complete
+        self.offset = mean @ basis
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the coordinates (n, q) of some rows."""
+        return X @ self.basis.astype(X.dtype, copy=False) - self.offset.astype(X.dtype, copy=False)
+
+    def first(self, q: int) -> PrincipalAxes:
+        """Return the first q axes."""
+        some = copy(self)
+        some.basis, some.deviations, some.offset = self.basis[:, :q], self.deviations[:q], self.offset[:q]
+        return some
 
 
-def principal_axes(rows: Rows, n_components: int, *, random_state: Any = 0) -> Axes:
-    """Return the first principal axes of the rows, as many as their rank allows."""
+def principal_axes(
+    rows: Rows,
+    n_components: int | None = None,
+    *,
+    tol: float = 1e-4,
+    max_iter: int = 30,
+    random_state: Any = 0,
+) -> PrincipalAxes:
+    """Return the first principal axes of the rows, as many as their rank allows.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Number of axes; when None 1,000, or 100 for large rows, for which each costs more.
+    tol, max_iter : float, int
+        Tolerance and number of the iterations for large rows. Principal coordinates are features, for which few
+        digits are enough.
+    """
     n, d = rows.shape
     mean = rows.mean()
     centered = Centered(rows, mean)
     eps = float(np.finfo(rows.dtype).eps)
+    if n_components is None:
+        n_components = _FEWER_COORDINATES if min(n, d) > _DIRECT else min(_COORDINATES, _ENTRIES // d)
     q = min(n_components, n, d)
-    by_columns = d <= max(DIRECT, n) and d <= 2 * DIRECT
+    by_columns = d <= max(_DIRECT, n) and d <= 2 * _DIRECT
     S = centered.gram() / n if by_columns else None
     total = float(centered.squared_norm() / n if S is None else np.trace(S))
     if not np.isfinite(total):
         raise ValueError("the squares of X overflow; scale X to about 1")
     # Below this the rows are equal up to the round-off of centring.
     if total <= 10 * (eps * np.abs(mean).max(initial=0.0)) ** 2 * d:
-        return Axes(np.zeros((d, 0)), np.zeros(0), mean, 0.0)
+        return PrincipalAxes(np.zeros((d, 0)), np.zeros(0), mean, 0.0, True)
     if S is not None:
         squares, basis = _largest(S, q, eps)
-    elif n <= 2 * DIRECT and n * rows.row_bytes() <= 2**30:
+    elif n <= 2 * _DIRECT and n * rows.row_bytes() <= 2**30:
         squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
         basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
-    elif mostly_zeros(rows) and n < d // 2:
-        squares, basis = row_side_svd(
-            centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state)
-        )
-        squares = squares / n
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.simplefilter("ignore", UserWarning)
-            svd = randomized_svd(centered, q, tol=_TOL, max_iter=_MAX_ITER, random_state=_seed(random_state))
-        squares, basis = svd.s**2 / n, svd.Vt.T
-    return Axes(signed(np.asarray(basis)), np.sqrt(squares), mean, total)
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "random_state": _seed(random_state)}
+        if mostly_zeros(rows) and n < d // 2:
+            squares, basis = row_side_svd(centered, q, **options)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", UserWarning)
+                svd = randomized_svd(centered, q, **options)
+            squares, basis = svd.s**2, svd.Vt.T
+        squares = squares / n
+    complete = len(squares) < n_components
+    return PrincipalAxes(signed(np.asarray(basis)), np.sqrt(squares), mean, total, complete)
 
 
 def _largest(A: np.ndarray, k: int, eps: float) -> tuple[np.ndarray, np.ndarray]:

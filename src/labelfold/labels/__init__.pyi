@@ -1,14 +1,13 @@
 from ._labels import (
     Labels as Labels,
-    check_kind as check_kind,
+    as_array as as_array,
+    encode as encode,
+    missing_cells as missing_cells,
     read_batch as read_batch,
     read_labels as read_labels,
     score_targets as score_targets,
 )
-from ._values import (
-    as_array as as_array,
-    encode as encode,
-    missing_cells as missing_cells,
+from ._wording import (
     worded as worded,
     wording as wording,
 )

@@ -1,7 +1,6 @@
 from ._budgets import (
     LabelBudgetSplit as LabelBudgetSplit,
     LabelProblem as LabelProblem,
-    best_candidate as best_candidate,
     default_budgets as default_budgets,
     fold_scores as fold_scores,
     label_curve as label_curve,
@@ -14,9 +13,7 @@ from ._folds import (
 from ._groups import (
     Groups as Groups,
     copies_of as copies_of,
-    deal_groups as deal_groups,
     read_groups as read_groups,
-    refuse_one_group as refuse_one_group,
 )
 from ._scoring import (
     LabelledScorer as LabelledScorer,

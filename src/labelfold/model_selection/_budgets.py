@@ -17,7 +17,7 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import BaseCrossValidator
 
 from labelfold.labels import as_array
-from labelfold.model_selection._folds import LabelStrata, spread_labels
+from labelfold.model_selection._folds import RANGES, LabelStrata, spread_labels
 from labelfold.utils import safe_indexing
 
 Split = tuple[np.ndarray, np.ndarray]
@@ -150,25 +150,78 @@ class LabelBudgetSplit(BaseCrossValidator):
     def _draws(self, known: LabelStrata) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
         if self.n_repeats < 1:
             raise ValueError(f"n_repeats is the number of draws, at least 1, not {self.n_repeats!r}.")
-        budgets = self._default_budgets(known) if self.budgets is None else self.budgets
-        check_budgets(known, budgets, self.test_size, self._kept_by_groups(known))
+        if not 0 < self.test_size < 1:
+            raise ValueError(
+                f"test_size is the share of labelled rows held out, between 0 and 1, not {self.test_size}."
+            )
+        budgets = self._checked_budgets(known)
         for repeat in range(self.n_repeats):
-            test, queue = self._one(known, repeat)
+            test, queue = self._draw(known, repeat)
             for budget in budgets:
                 yield repeat, budget, known.index[test], known.index[np.sort(queue[:budget])]
 
-    def _one(self, known: LabelStrata, repeat: int) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(self, known: LabelStrata, repeat: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labelled rows to test on, ascending, and the others in the order in which budgets take them."""
         # one generator for each repeat, so that the first repeats do not depend on their number
-        return _draw(known, self.test_size, np.random.default_rng([self.random_state, repeat]))
+        rng, n = np.random.default_rng([self.random_state, repeat]), len(known.index)
+        shares = np.array([self.test_size, 1 - self.test_size])
+        if known.groups is not None:
+            part = known.dealt(shares, rng)
+        elif known.kind == "classes":
+            return _draw_classes(known.values, self.test_size, rng)
+        elif known.kind == "regression":
+            order, held = rng.permutation(n), _n_held(np.array(n), self.test_size)
+            return np.sort(order[:held]), order[held:]
+        else:
+            part = spread_labels(known.indicator, shares, rng.permutation(n))
+            # each draw leaves enough labels for all budgets
+            surplus = (part == 0).sum() - _n_held(np.array(n), self.test_size)
+            if surplus > 0:
+                part[rng.permutation(np.flatnonzero(part == 0))[:surplus]] = 1
+        rest = np.flatnonzero(part != 0)
+        if known.kind == "regression":
+            return np.flatnonzero(part == 0), rng.permutation(rest)
+        return np.flatnonzero(part == 0), rest[_queue(known.indicator[rest], rng)]
 
     def _default_budgets(self, known: LabelStrata) -> list[int]:
-        return _budgets(known, self.test_size, self._kept_by_groups(known))
+        low, high, _ = self._limits(known)
+        parts = low if known.kind == "classes" else RANGES
+        if known.kind == "multilabel":
+            parts = known.indicator.shape[1]
+        budgets = [m * parts for m in (2, 5, 10, 20) if m * parts <= high]
+        # a single budget shows no growth; if only one fits, all available labels are a second
+        return budgets if len(budgets) > 1 or high in budgets else [*budgets, high]
 
-    def _kept_by_groups(self, known: LabelStrata) -> int | None:
-        """Return the least number of labels that the draws of groups leave for training; None without groups."""
-        if known.groups is None or not 0 < self.test_size < 1:
-            return None
-        return min(len(self._one(known, repeat)[1]) for repeat in range(self.n_repeats))
+    def _checked_budgets(self, known: LabelStrata) -> Sequence[int]:
+        """Return the budgets, or raise an error if the labels do not allow them."""
+        low, high, held = self._limits(known)
+        if not held:
+            raise ValueError(
+                f"Every class has one labelled {'row' if known.groups is None else 'group'} only: none can be held "
+                "out to test on; label more."
+            )
+        budgets = self._default_budgets(known) if self.budgets is None else self.budgets
+        if not len(budgets):
+            raise ValueError("There is no label budget; name at least one.")
+        for budget in budgets:
+            if not low <= budget <= high:
+                why = f"at least one for each of the {low} classes, and " if known.kind == "classes" else ""
+                raise ValueError(
+                    f"A budget of {budget} labels is outside {low} to {high}: {why}no more than are left of the "
+                    f"{len(known.index)} labels once {held} labelled rows are held out to test on."
+                )
+        return budgets
+
+    def _limits(self, known: LabelStrata) -> tuple[int, int, int]:
+        """Return the minimum and maximum number of labels that can be kept, and the number of held-out rows."""
+        n = len(known.index)
+        low = int(known.values.max()) + 1 if known.kind == "classes" else 1
+        if known.groups is not None:
+            kept = min(len(self._draw(known, repeat)[1]) for repeat in range(self.n_repeats))
+            return low, kept, n - kept
+        strata = np.bincount(known.values) if known.kind == "classes" else np.array([n])
+        held = int(_n_held(strata, self.test_size).sum())
+        return low, n - held, held
 
 
 def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> list[int]:
@@ -190,7 +243,7 @@ def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> l
     >>> default_budgets([0, 0, 0, 0, 1, 1, 1, 1])
     [4, 6]
     """
-    return _budgets(LabelStrata.of(None, y, unlabeled), test_size)
+    return LabelBudgetSplit(test_size=test_size)._default_budgets(LabelStrata.of(None, y, unlabeled))
 
 
 def label_curve(
@@ -274,98 +327,16 @@ def hide(y: Any, rows: np.ndarray, unlabeled: Any = -1) -> np.ndarray:
     return array
 
 
-def check_budgets(
-    known: LabelStrata, budgets: Sequence[int], test_size: float, kept: int | None = None
-) -> None:
-    """Raise an error for budgets that the labels do not allow; ``kept`` as in `_range`."""
-    if not 0 < test_size < 1:
-        raise ValueError(
-            f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
-        )
-    least, most, held = _range(known, test_size, kept)
-    if not held:
-        raise ValueError(
-            f"Every class has one labelled {'row' if known.groups is None else 'group'} only: none can be held out "
-            "to test on; label more."
-        )
-    if not len(budgets):
-        raise ValueError("There is no label budget; name at least one.")
-    for budget in budgets:
-        if not least <= budget <= most:
-            why = f"at least one for each of the {least} classes, and " if known.kind == "classes" else ""
-            raise ValueError(
-                f"A budget of {budget} labels is outside {least} to {most}: {why}no more than are left of the "
-                f"{len(known.index)} labels once {held} labelled rows are held out to test on."
-            )
-
-
-def _budgets(known: LabelStrata, test_size: float, kept: int | None = None) -> list[int]:
-    least, most, _ = _range(known, test_size, kept)
-    parts = (
-        least if known.kind == "classes" else (known.indicator.shape[1] if known.kind == "multilabel" else 5)
-    )
-    budgets = [m * parts for m in (2, 5, 10, 20) if m * parts <= most]
-    # a single budget shows no growth; if only one fits, all available labels are a second
-    return budgets if len(budgets) > 1 or most in budgets else [*budgets, most]
-
-
-def _range(known: LabelStrata, test_size: float, kept: int | None = None) -> tuple[int, int, int]:
-    """Return the least and the largest number of labels that can be kept, and the number of held-out rows.
-
-    Where whole groups are held out, ``kept`` is the number of labelled rows that are left.
-    """
-    if kept is not None:
-        least = int(known.values.max()) + 1 if known.kind == "classes" else 1
-        return least, kept, len(known.index) - kept
-    if known.kind == "classes":
-        counts = np.bincount(known.values)
-        held = int(_n_test(counts, test_size).sum())
-        return len(counts), len(known.index) - held, held
-    held = _most_held(len(known.index), test_size)
-    return 1, len(known.index) - held, held
-
-
-def _most_held(n: int, test_size: float) -> int:
-    """Return the largest number of n rows that can be held out, so that at least one stays."""
-    return min(max(round(test_size * n), 1), n - 1)
-
-
-def _n_test(counts: np.ndarray, test_size: float) -> np.ndarray:
-    """Return the number of held-out rows of each class."""
+def _n_held(counts: Any, test_size: float) -> Any:
+    """Return how many of ``counts`` rows are held out: at least one, and never all."""
     return np.minimum(np.maximum(np.round(test_size * counts).astype(int), 1), np.maximum(counts - 1, 0))
-
-
-def _draw(known: LabelStrata, test_size: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labelled rows to test on, ascending, and the others in the order in which budgets take them."""
-    if known.groups is not None:
-        part = known.dealt(np.array([test_size, 1 - test_size]), rng)
-        rest = np.flatnonzero(part != 0)
-        order = (
-            rng.permutation(len(rest)) if known.kind == "regression" else _queue(known.indicator[rest], rng)
-        )
-        return np.flatnonzero(part == 0), rest[order]
-    if known.kind == "classes":
-        return _draw_classes(known.values, test_size, rng)
-    n = len(known.index)
-    if known.kind == "regression":
-        order, n_test = rng.permutation(n), _most_held(n, test_size)
-        return np.sort(order[:n_test]), order[n_test:]
-    Y = known.indicator
-    part = spread_labels(Y, np.array([test_size, 1 - test_size]), rng.permutation(n))
-    surplus = (part == 0).sum() - _most_held(
-        n, test_size
-    )  # so that each draw leaves enough labels for all budgets
-    if surplus > 0:
-        part[rng.permutation(np.flatnonzero(part == 0))[:surplus]] = 1
-    rest = np.flatnonzero(part != 0)
-    return np.flatnonzero(part == 0), rest[_queue(Y[rest], rng)]
 
 
 def _draw_classes(
     codes: np.ndarray, test_size: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     members = [rng.permutation(np.flatnonzero(codes == c)) for c in range(int(codes.max()) + 1)]
-    held = _n_test(np.array([len(m) for m in members]), test_size)
+    held = _n_held(np.array([len(m) for m in members]), test_size)
     test = np.sort(np.concatenate([m[:h] for m, h in zip(members, held, strict=True)]))
     kept = [m[h:] for m, h in zip(members, held, strict=True)]
     # The j-th row of a class of size s is taken when (j - 1/2) / s of the labels are used (Sainte-Laguë). This is
@@ -429,14 +400,3 @@ def left_out_guesses(
         for i, y in enumerate(found):
             guessed[i, test] = y
     return guessed
-
-
-def best_candidate(scores: np.ndarray, simplicity: Sequence[float] | np.ndarray) -> int:
-    """Return the index of the candidate with the highest mean of (folds, candidates); ties go to the simplest.
-
-    >>> best_candidate(np.array([[0.7, 0.9, 0.9]]), [1, 2, 3])
-    2
-    """
-    means = scores.mean(axis=0)
-    best = np.flatnonzero(means >= means.max() - 1e-12)
-    return int(best[np.argmax(np.asarray(simplicity)[best])])

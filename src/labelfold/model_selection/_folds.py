@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,10 +11,10 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from labelfold.labels import encode, read_batch
-from labelfold.model_selection._groups import Groups, deal_groups, read_groups
+from labelfold.model_selection._groups import Groups, read_groups
 
-# Ranges of equally many numbers, whose rows are dealt evenly.
-_RANGES = 5
+# Numbers count as this many classes: ranges of equally many rows.
+RANGES = 5
 
 
 class SemiSupervisedKFold(BaseCrossValidator):
@@ -88,8 +88,7 @@ class SemiSupervisedKFold(BaseCrossValidator):
             raise ValueError(f"n_splits is the number of folds, at least 2, not {self.n_splits!r}.")
         known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
         rng = check_random_state(self.random_state) if self.shuffle else None
-        deal = _FOLDS[known.kind] if known.groups is None else _grouped
-        fold = deal(known, self.n_splits, rng)
+        fold = known.folds(self.n_splits, rng)
         n_held = len(set(fold.tolist()) - {-1})
         if n_held < self.n_splits:
             what, can, every = "labelled rows", int(np.sum(fold >= 0)), len(fold)
@@ -170,43 +169,6 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
         return self.n_splits * self.n_repeats
 
 
-def _order(n: int, rng: np.random.RandomState | None) -> np.ndarray:
-    return np.arange(n) if rng is None else rng.permutation(n)
-
-
-def _dealt(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    """Assign rows to folds in turn, class by class; class sizes and fold sizes differ by at most one row."""
-    codes = known.values
-    fold = np.full(len(codes), -1)
-    order = _order(len(codes), rng)
-    order = order[np.argsort(codes[order], kind="stable")]
-    order = order[np.bincount(codes)[codes[order]] > 1]
-    fold[order] = np.arange(len(order)) % k
-    return fold
-
-
-def _ranked(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    """Assign rows to folds in order of their (first) target, so that every fold spans its range."""
-    target = known.values.reshape(len(known.values), -1)[:, 0]
-    fold = np.empty(len(target), dtype=int)
-    order = np.argsort(target, kind="stable")
-    for start in range(0, len(order), k):
-        hand = order[start : start + k]
-        fold[hand] = _order(k, rng)[: len(hand)]
-    return fold
-
-
-def _even(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    return spread_labels(known.indicator, np.full(k, 1 / k), _order(len(known.index), rng))
-
-
-def _grouped(known: LabelStrata, k: int, rng: np.random.RandomState | None) -> np.ndarray:
-    return known.dealt(np.full(k, 1 / k), rng)
-
-
-_FOLDS: dict[str, Callable[..., np.ndarray]] = {"classes": _dealt, "regression": _ranked, "multilabel": _even}
-
-
 @dataclass(frozen=True)
 class LabelStrata:
     """The labelled rows of y.
@@ -263,6 +225,29 @@ class LabelStrata:
         none = ~given.any(axis=1, keepdims=True)
         return np.hstack([given, none]) if none.any() else given
 
+    def folds(self, k: int, rng: np.random.RandomState | None) -> np.ndarray:
+        """Return the fold of each labelled row; -1 for a row that stays in training."""
+        n, shares = len(self.index), np.full(k, 1 / k)
+        if self.groups is not None:
+            return self.dealt(shares, rng)
+        if self.kind == "multilabel":
+            return spread_labels(self.indicator, shares, _order(n, rng))
+        fold = np.full(n, -1)
+        if (
+            self.kind == "classes"
+        ):  # in turn, class by class: class sizes and fold sizes differ by at most one row
+            order = _order(n, rng)
+            order = order[np.argsort(self.values[order], kind="stable")]
+            order = order[np.bincount(self.values)[self.values[order]] > 1]
+            fold[order] = np.arange(len(order)) % k
+            return fold
+        # in order of the (first) target, so that every fold spans its range
+        order = np.argsort(self.values.reshape(n, -1)[:, 0], kind="stable")
+        for start in range(0, n, k):
+            some = order[start : start + k]
+            fold[some] = _order(k, rng)[: len(some)]
+        return fold
+
     def dealt(
         self, shares: np.ndarray, rng: np.random.Generator | np.random.RandomState | None
     ) -> np.ndarray:
@@ -270,16 +255,20 @@ class LabelStrata:
         assert self.groups is not None
         order = np.arange(len(self.groups)) if rng is None else rng.permutation(len(self.groups))
         if self.kind != "regression":
-            return deal_groups(self.indicator, self.groups, shares, order)
+            return self.groups.dealt(self.indicator, shares, order)
         target = self.values.reshape(len(self.values), -1)[:, 0]
-        place = np.argsort(np.argsort(target, kind="stable")) * min(_RANGES, len(target)) // len(target)
-        return deal_groups(np.eye(_RANGES)[place], self.groups, shares, order, strict=False)
+        place = np.argsort(np.argsort(target, kind="stable")) * min(RANGES, len(target)) // len(target)
+        return self.groups.dealt(np.eye(RANGES)[place], shares, order, strict=False)
 
     def without(self, held: np.ndarray) -> np.ndarray:
         """Return all rows but the test rows, ascending."""
         rest = np.ones(self.n, dtype=bool)
         rest[held] = False
         return np.flatnonzero(rest)
+
+
+def _order(n: int, rng: np.random.RandomState | None) -> np.ndarray:
+    return np.arange(n) if rng is None else rng.permutation(n)
 
 
 def spread_labels(Y: np.ndarray, shares: np.ndarray, order: np.ndarray) -> np.ndarray:

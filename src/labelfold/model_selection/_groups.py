@@ -15,8 +15,6 @@ from labelfold.labels import as_array, missing_cells
 # The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
 # groups the estimate is too uncertain to rely on.
 _CAUTION = 10
-# Draws of the permutation test for copies, and its level.
-_DRAWS, _LEVEL = 999, 0.01
 
 
 @dataclass(frozen=True)
@@ -131,14 +129,62 @@ class Groups:
         r = (several * r + _CAUTION) / (several + _CAUTION)
         return float(n / (1 + ((self.sizes**2).sum() / n - 1) * r))
 
+    def refuse_one_group(self) -> None:
+        """Raise an error if all rows, the labelled ones, are in one group."""
+        if len(self) < 2:
+            raise ValueError(
+                f"The {len(self.codes)} labelled rows are in one group, so none can be held out; label rows of other "
+                "groups, or leave out the groups."
+            )
 
-def refuse_one_group(labelled: Groups) -> None:
-    """Raise an error if all labelled rows are in one group."""
-    if len(labelled) < 2:
-        raise ValueError(
-            f"The {len(labelled.codes)} labelled rows are in one group, so none can be held out; label rows of other "
-            "groups, or leave out the groups."
-        )
+    def dealt(
+        self, Y: np.ndarray, shares: np.ndarray, order: np.ndarray, *, strict: bool = True
+    ) -> np.ndarray:
+        """Deal whole groups to parts such that every column of Y is split in nearly the same shares.
+
+        Large groups are dealt first, each to the part that has least of what the group holds.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (l, q)
+            0 and 1: the class, the labels, or the range of the number of each row.
+        shares : ndarray of shape (k,)
+            Shares of the rows; they sum to 1.
+        order : ndarray
+            A permutation of the groups, which decides between equal ones.
+        strict : bool, default=True
+            Whether no part may hold all rows of a column.
+
+        Returns
+        -------
+        ndarray of shape (l,)
+            The part of each row. With ``strict``, -1 for no part: for a group that alone has some column, or where
+            otherwise all rows of a column would be in one part.
+
+        Examples
+        --------
+        >>> groups = Groups(np.array([0, 0, 1, 1, 2, 3]))
+        >>> groups.dealt(np.eye(2)[[0, 0, 1, 1, 0, 1]], np.array([0.5, 0.5]), np.arange(4)).tolist()
+        [0, 0, 1, 1, 1, 0]
+        """
+        held = self.sums(Y.T.astype(float)).T  # (g, q)
+        part = np.full(len(self), -1)
+        alone = (held > 0).sum(axis=0) == (1 if strict else -1)
+        free = np.logical_not((held[:, alone] > 0).any(axis=1))
+        # the last column counts rows
+        held = np.hstack([held, self.sizes[:, None]])
+        weight = 1 / np.maximum(held[free].sum(axis=0), 1) ** 2
+        load = np.zeros((len(shares), held.shape[1]))
+        for i in order[np.argsort(-self.sizes[order], kind="stable")]:
+            if free[i]:
+                cost = ((load + held[i] / 2) * held[i] * weight).sum(axis=1) / shares
+                part[i] = int(np.argmin(cost.round(12)))
+                load[part[i]] += held[i]
+        for column in held[:, :-1].T if strict else ():
+            having = np.flatnonzero(column)
+            if len(having) and part[having[0]] >= 0 and (part[having] == part[having[0]]).all():
+                part[having[0]] = -1
+        return part[self.codes]
 
 
 def read_groups(groups: Any, n_rows: int) -> Groups:
@@ -177,58 +223,6 @@ def read_groups(groups: Any, n_rows: int) -> Groups:
     return Groups(np.argsort(np.argsort(first))[inverse.ravel()])
 
 
-def deal_groups(
-    Y: np.ndarray, groups: Groups, shares: np.ndarray, order: np.ndarray, *, strict: bool = True
-) -> np.ndarray:
-    """Deal whole groups to parts such that every column of Y is split in nearly the same shares.
-
-    Large groups are dealt first, each to the part that has least of what the group holds.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (l, q)
-        0 and 1: the class, the labels, or the range of the number of each row.
-    groups : Groups
-        Of the l rows.
-    shares : ndarray of shape (k,)
-        Shares of the rows; they sum to 1.
-    order : ndarray
-        A permutation of the groups, which decides between equal ones.
-    strict : bool, default=True
-        Whether no part may hold all rows of a column.
-
-    Returns
-    -------
-    ndarray of shape (l,)
-        The part of each row. With ``strict``, -1 for no part: for a group that alone has some column, or where
-        otherwise all rows of a column would be in one part.
-
-    Examples
-    --------
-    >>> Y = np.eye(2)[[0, 0, 1, 1, 0, 1]]
-    >>> deal_groups(Y, Groups(np.array([0, 0, 1, 1, 2, 3])), np.array([0.5, 0.5]), np.arange(4)).tolist()
-    [0, 0, 1, 1, 1, 0]
-    """
-    held = groups.sums(Y.T.astype(float)).T  # (g, q)
-    part = np.full(len(groups), -1)
-    alone = (held > 0).sum(axis=0) == (1 if strict else -1)
-    free = np.logical_not((held[:, alone] > 0).any(axis=1))
-    # the last column counts rows
-    held = np.hstack([held, groups.sizes[:, None]])
-    weight = 1 / np.maximum(held[free].sum(axis=0), 1) ** 2
-    load = np.zeros((len(shares), held.shape[1]))
-    for i in order[np.argsort(-groups.sizes[order], kind="stable")]:
-        if free[i]:
-            cost = ((load + held[i] / 2) * held[i] * weight).sum(axis=1) / shares
-            part[i] = int(np.argmin(cost.round(12)))
-            load[part[i]] += held[i]
-    for column in held[:, :-1].T if strict else ():
-        having = np.flatnonzero(column)
-        if len(having) and part[having[0]] >= 0 and (part[having] == part[having[0]]).all():
-            part[having[0]] = -1
-    return part[groups.codes]
-
-
 class Copies(NamedTuple):
     """Exact copies among labelled rows.
 
@@ -250,10 +244,10 @@ class Copies(NamedTuple):
     usual: bool = False
 
 
-def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
+def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999, level: float = 0.01) -> Copies:
     """Return the exact copies among labelled rows, and whether there are more than other rows account for.
 
-    In a table of few distinct values honest rows are equal too, and most of them are equal to other rows as well. If
+    In a table of few distinct values independent rows are equal too, and most of them equal other rows as well. If
     they are not, and labelled rows are chosen whatever they hold, they equal each other as often as rows drawn from
     all do: a permutation test compares the numbers of equal pairs.
 
@@ -261,6 +255,8 @@ def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
     ----------
     own, rest : ndarray of shape (l,) and (u,)
         Hashes of the labelled rows, and of some or all of the other rows; see `row_hashes`.
+    n_draws, level : int, float
+        Number of draws, and level, of the test.
 
     Examples
     --------
@@ -282,11 +278,11 @@ def copies_of(own: np.ndarray, rest: np.ndarray) -> Copies:
     kinds = np.unique(every[repeated], return_inverse=True)[1].ravel()
     seen = _pairs(counts)
     rng, at_least = np.random.default_rng(0), 0
-    for _ in range(_DRAWS):
+    for _ in range(n_draws):
         drawn = rng.hypergeometric(len(repeated), l + len(rest) - len(repeated), l)
         some = rng.permutation(kinds)[:drawn]
         at_least += _pairs(np.bincount(some)) >= seen
-    return found._replace(beyond_chance=(at_least + 1) / (_DRAWS + 1) <= _LEVEL)
+    return found._replace(beyond_chance=(at_least + 1) / (n_draws + 1) <= level)
 
 
 def _pairs(counts: np.ndarray) -> int:

@@ -13,13 +13,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from labelfold.base import measure_of
 from labelfold.labels import Labels, score_targets
-from labelfold.model_selection._budgets import best_candidate, fold_scores
+from labelfold.model_selection._budgets import fold_scores
 from labelfold.model_selection._folds import SemiSupervisedKFold
 from labelfold.numerics import nonnegative_numbers
 from labelfold.utils import safe_indexing
-
-# The ridge of "auto", relative to the sum of squared distances of labelled rows from their mean.
-_RIDGE = 0.01
 
 
 class LabelledScorer:
@@ -134,7 +131,13 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
     sizes : ndarray of shape (candidates,)
         The parameter to keep small.
     error : float, optional
-        The standard error of the best; from its scores when None, as if they were independent.
+        The standard error of the best; from its scores when None, as if they were independent. With 0 the best
+        candidate is chosen, the smallest one if several are equal up to round-off.
+
+    Examples
+    --------
+    >>> one_standard_error(np.array([[0.7], [0.9], [0.9]]), np.array([3, 2, 1]), 0.0)
+    2
     """
     means = scores.mean(axis=1)
     if np.isnan(means).all():
@@ -142,18 +145,20 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
     best = int(np.nanargmax(means))
     n = scores.shape[1]
     if error is None:
-        error = np.std(scores[best], ddof=1) / np.sqrt(n) if n > 1 else 0.0
-    good = np.flatnonzero(means >= means[best] - error)
+        error = float(np.std(scores[best], ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+    good = np.flatnonzero(means >= means[best] - max(error, 1e-12))
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])
 
 
-def default_ridge(n_labelled: int, spread: float) -> float:
-    """Return the ridge of "auto" from the mean squared distance of rows from their mean.
+def default_ridge(n_labelled: int, spread: float, share: float = 0.01) -> float:
+    """Return the ridge of "auto", a share of the sum of squared distances of labelled rows from their mean.
+
+    ``spread`` is the mean squared distance of rows.
 
     >>> default_ridge(50, 4.0)
     2.0
     """
-    return _RIDGE * n_labelled * spread
+    return share * n_labelled * spread
 
 
 def chosen_ridge(
@@ -191,7 +196,7 @@ def chosen_ridge(
         # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
         tiny = float(np.finfo(np.float64).tiny)
         return float(ridges[np.abs(np.log(np.maximum(ridges, tiny)) - np.log(spread)).argmin()])
-    return float(ridges[best_candidate(model.ridge_scores_, ridges)])  # ties: the larger ridge
+    return float(ridges[one_standard_error(model.ridge_scores_.T, -ridges, 0.0)])  # of equal ones the largest
 
 
 def _folds(labels: Labels, n_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Block conjugate gradients, and a preconditioner from a random sketch."""
+"""Block conjugate gradients, for one ridge or several, and preconditioners of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Operator = Callable[[np.ndarray], np.ndarray]
 # Number of iterations over which the rate of convergence is estimated: with fewer, a plateau looks like stagnation.
 _WINDOW = 5
 # Orthogonality tolerance; steps are optimal to this relative error.
-ORTHONORMAL = 1e-2
+_ORTHONORMAL = 1e-2
 
 
 class BlockCG(NamedTuple):
@@ -42,7 +42,7 @@ def block_cg(
 
     One Krylov space serves every column. The residual block is kept orthonormal (Dubrulle's variant), so columns that
     converge early do no harm. Started from zero, X stays in the range of A. If A is singular and B in its range, X is
-    the solution of least norm.
+    the solution of minimum norm.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def block_cg(
     tol : float
         Stop when the residual of every column is below ``tol`` times the norm of its right-hand side.
     max_iter : int
-        Largest number of products with A.
+        Maximum number of products with A.
     callback : callable, optional
         Called with the iteration and the largest relative residual.
     norms : ndarray of shape (q,), optional
@@ -85,7 +85,7 @@ def block_cg(
 
     X = np.zeros_like(B)
     # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
-    Q, C = thin_qr(B, ORTHONORMAL)
+    Q, C = thin_qr(B, _ORTHONORMAL)
     P, spare = Q.copy(), np.empty_like(Q)
     residuals = [relative(C)]
     goal = max(tol, gain * residuals[0])
@@ -97,12 +97,12 @@ def block_cg(
         if not np.isfinite(PAP).all():
             break
         step = psd_inverse(PAP)
-        add_product(X, P, step @ C)
-        add_product(Q, AP, -step)
-        Q, Z = thin_qr(Q, ORTHONORMAL)
+        add_product(X, P, (step @ C).astype(X.dtype, copy=False))
+        add_product(Q, AP, -step.astype(Q.dtype, copy=False))
+        Q, Z = thin_qr(Q, _ORTHONORMAL)
         C = Z @ C
         np.copyto(spare, Q)
-        add_product(spare, P, Z.T)
+        add_product(spare, P, Z.T.astype(spare.dtype, copy=False))
         P, spare = spare, P
         residuals.append(relative(C))
         if callback is not None:
@@ -171,6 +171,126 @@ def psd_inverse(A: np.ndarray) -> np.ndarray:
     return (vectors[:, keep] / values[keep]) @ vectors[:, keep].T
 
 
+class _Shift:
+    """The part of the recurrence of one ridge: its own directions and steps in the common space.
+
+    For the block tridiagonal matrix T of the space (see `shifted_cg`), ``inverse`` is the inverse of the last pivot
+    of T + shift I, and ``rest`` has the coordinates of the residual.
+    """
+
+    def __init__(self, shift: float, Q: np.ndarray, C: np.ndarray, norms: np.ndarray) -> None:
+        self.shift, self.norms = shift, norms
+        self.P, self.X, self.rest = Q, np.zeros_like(Q, shape=(len(Q), C.shape[1])), C
+        self.inverse = np.zeros((len(C), len(C)))
+        self.residuals = [self._relative()]
+
+    def advance(self, diagonal: np.ndarray, below: np.ndarray) -> None:
+        """Take the step for one more block row of T, which has ``below`` to the left of its diagonal block."""
+        pivot = diagonal - below @ self.inverse @ below.T
+        pivot[np.diag_indices_from(pivot)] += self.shift
+        self.inverse = psd_inverse(pivot)
+        self.X += self.P @ (self.inverse @ self.rest)
+
+    def turn(self, Q: np.ndarray, below: np.ndarray) -> None:
+        """Continue with the next block Q of the space."""
+        self.rest = below @ (self.inverse @ self.rest)
+        self.P = self.P @ (below @ self.inverse).T
+        self.P += Q
+        self.residuals.append(self._relative())
+
+    def _relative(self) -> float:
+        return float((column_norms(self.rest) / self.norms).max(initial=0.0))
+
+    def answer(self, tol: float) -> BlockCG:
+        """Return the result."""
+        return BlockCG(self.X, self.residuals[-1], len(self.residuals) - 1, self.residuals[-1] <= tol)
+
+
+def shifted_cg(
+    operator: Operator,
+    B: np.ndarray,
+    ridges: Sequence[float],
+    *,
+    tol: float,
+    max_iter: int,
+    norms: np.ndarray | None = None,
+    patience: float = math.inf,
+    callback: Callable[[int, float], None] | None = None,
+) -> list[BlockCG]:
+    r"""Solve (A + g I) X = B for several ridges g > 0 and all right-hand sides at once.
+
+    A Krylov space does not change if a multiple of I is added to A. The iteration for the smallest ridge (`block_cg`:
+    blocks Q_k, directions P_k, triangular Z_k) reduces A to a block tridiagonal matrix T,
+
+    .. math:: A Q_k = -Q_{k-1} G_{k-1} Z_k' + Q_k (G_k + Z_k G_{k-1} Z_k') - Q_{k+1} Z_{k+1} G_k,
+              \quad G_k = P_k' (A + g I) P_k,
+
+    whose block LDL' factorisation, with any shift on the diagonal, is the iteration for another ridge. So an
+    iteration costs one product with A, and two products with small matrices for each ridge that has not converged.
+
+    Parameters
+    ----------
+    operator : callable
+        Returns A @ P for a (d, q) block P.
+    B : ndarray of shape (d, q)
+        The right-hand sides.
+    ridges : sequence of float
+        The ridges.
+    tol, max_iter, norms, callback
+        As in `block_cg`; the callback gets the largest residual of the ridges that still iterate.
+    patience : float
+        A ridge is given up when its recent rate of convergence predicts more than this many further iterations.
+
+    Returns
+    -------
+    list of BlockCG
+        One for each ridge, in their order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.diag([1.0, 2.0, 4.0])
+    >>> answers = shifted_cg(lambda P: A @ P, np.ones((3, 1)), [1.0, 4.0], tol=1e-12, max_iter=5)
+    >>> [answer.X.ravel().round(6).tolist() for answer in answers]
+    [[0.5, 0.333333, 0.2], [0.2, 0.166667, 0.125]]
+    """
+    norms = column_norms(B) if norms is None else norms
+    norms = np.where(norms > 0, norms, 1.0)
+    smallest = min(ridges)
+    Q, C = thin_qr(B, _ORTHONORMAL)
+    P = Q
+    shifts = [_Shift(ridge - smallest, Q, C, norms) for ridge in ridges]
+    below = np.zeros((len(C), len(C)))
+    carried = np.zeros_like(below)  # the contribution of the last block to the diagonal one
+    for n_iter in range(1, max_iter + 1):
+        busy = [
+            shift
+            for shift in shifts
+            if len(shift.residuals) == n_iter
+            and shift.residuals[-1] > tol
+            and expected_iterations(shift.residuals, tol) <= patience
+        ]
+        if not busy:
+            break
+        AP = operator(P) + smallest * P
+        G = P.T @ AP
+        if not np.isfinite(G).all():
+            break
+        G = (G + G.T) / 2
+        for shift in busy:
+            shift.advance(G + carried, below)
+        AP = AP @ psd_inverse(G)
+        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), _ORTHONORMAL)
+        below, carried = Z @ G, Z @ G @ Z.T
+        P = P @ Z.T
+        P += Q
+        for shift in busy:
+            shift.turn(Q, below)
+        if callback is not None:
+            callback(n_iter, max(shift.residuals[-1] for shift in busy))
+    return [shift.answer(tol) for shift in shifts]
+
+
 class Scaling(NamedTuple):
     """The diagonal of A as a preconditioner: it equalises columns of different scales, at no cost."""
 
@@ -195,8 +315,8 @@ class Sketch(NamedTuple):
 
     def half(self, ridge: float) -> Operator:
         """Return P^(-1/2), where P is A + ridge I in the span of U and constant on its complement."""
-        least = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
-        scale = np.sqrt((least + ridge) / (self.eigenvalues + ridge))[:, None]
+        smallest = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
+        scale = np.sqrt((smallest + ridge) / (self.eigenvalues + ridge))[:, None]
 
         def apply(V: np.ndarray) -> np.ndarray:
             return V + self.U @ ((scale - 1) * (self.U.T @ V))
@@ -207,7 +327,7 @@ class Sketch(NamedTuple):
 def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
     """Return a randomised Nystroem approximation of A (n x n) for a preconditioner (Frangella, Tropp & Udell 2023).
 
-    Its directions are in the range of A, so preconditioning keeps solutions of least norm.
+    Its directions are in the range of A, so preconditioning keeps solutions of minimum norm.
     """
     omega, _ = thin_qr(rng.standard_normal(size=(n, rank)))
     Y = operator(omega)
@@ -253,7 +373,7 @@ def preconditioned_cg(
         return half(AV)
 
     norms = column_norms(half(B))
-    norms = np.maximum(norms, small(tol) * norms.max(initial=0.0))
+    norms = np.maximum(norms, min_norm(tol) * norms.max(initial=0.0))
     rest = B if rest is None else rest
     answer = block_cg(
         shifted,
@@ -268,8 +388,8 @@ def preconditioned_cg(
     return answer._replace(X=half(answer.X))
 
 
-def small(tol: float) -> float:
-    """Return the least norm of a right-hand side for the tolerance, relative to the largest one.
+def min_norm(tol: float) -> float:
+    """Return the minimum norm of a right-hand side for the tolerance, relative to the largest one.
 
     A smaller right-hand side may be only round-off, and ``tol`` relative to it cannot be reached.
     """

@@ -10,28 +10,23 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, onenormest
 
-from labelfold.rows import triangle_of
+from labelfold.rows import Rows, triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
-# A Cholesky factor of X'X is trusted if round-off times its condition number is below this.
-_TRUSTED = 1e-8
+# A Cholesky factor of X'X is trusted if it keeps half of the digits: round-off times its condition number is below.
+_TRUSTED = np.sqrt(EPS)
 # A direction is determined by the data if its singular value exceeds this many times their rounding errors.
 _ROUNDED = 2.0
 # A column takes no part in a linear dependence if its coefficient is below the first value times its rounding errors,
 # and its norm above the second value times them.
 _NO_PART, _WELL_KNOWN = 10.0, 1e3
-# Most directions whose norms on the rows are measured; of more directions, random mixtures.
-_MIXED = 4
-# Number of floats that fit into the cache of a core.
-_CACHED = 1 << 17
-# Number of diagonals of B on either side of the main one: enough for fast matrix products.
+# Maximum number of directions whose norms on the rows are measured; of more directions, random mixtures.
+_MAX_MEASURED = 4
+# Number of rows or columns that are processed at a time, and of diagonals of a band matrix on either side of the main
+# one: enough for fast matrix products, few enough for the cache.
 WIDTH = 96
-# Number of columns to which Q is applied at a time.
-_COLUMNS = 512
-
-
-# Least number of ridges, and least size of the matrix, for which the band form is faster than Cholesky factors.
-_FEWEST_RIDGES, _LEAST_SIZE = 5, 2 * WIDTH
+# Minimum number of ridges for which the band form is faster than Cholesky factors.
+_MIN_RIDGES = 5
 
 
 class Cholesky(NamedTuple):
@@ -70,8 +65,8 @@ class Gram:
         Relative error of the entries of G in units of round-off; above 1 if centring has cost digits.
     rounding : ndarray of shape (m,), optional
         The result of `rounding` for the vectors whose products G contains.
-    is_all_there_is : bool
-        Whether nothing but G is known of the vectors, such as a kernel matrix. Eigenvalues within ``noise`` are then
+    only_products : bool
+        Whether nothing but G is known of the vectors, as for a kernel matrix. Eigenvalues within ``noise`` are then
         zero.
     """
 
@@ -82,10 +77,10 @@ class Gram:
         constant: float = 0.0,
         noise: float = 1.0,
         rounding: np.ndarray | None = None,
-        is_all_there_is: bool = False,
+        only_products: bool = False,
     ) -> None:
         self.G, self.size, self.constant, self.noise, self.rounding = G, size, constant, noise, rounding
-        self._least = size * EPS * (noise if is_all_there_is else 1.0)
+        self._min_share = size * EPS * (noise if only_products else 1.0)
         self.ridges: list[float] = []
         largest = np.diagonal(G).max(initial=0.0)
         if not np.isfinite(largest):
@@ -104,10 +99,10 @@ class Gram:
 
         If several ridges were announced, M must be the same for all of them.
         """
-        if ridge in self.ridges and len(self.ridges) >= _FEWEST_RIDGES and len(self.G) >= _LEAST_SIZE:
+        if ridge in self.ridges and len(self.ridges) >= _MIN_RIDGES and len(self.G) > WIDTH:
             if "_shared" not in vars(self):
-                least = [self._least_rcond(ridge) for ridge in self.ridges]
-                solved = Band(self.G, self.constant).solve(M, self.ridges, least)
+                rconds = [self._min_rcond(ridge) for ridge in self.ridges]
+                solved = Band(self.G, self.constant).solve(M, self.ridges, rconds)
                 self._shared = dict(zip(self.ridges, solved, strict=True))
             found = self._shared[ridge]
             if found.F is not None and found.X is not None:
@@ -116,7 +111,7 @@ class Gram:
             # condition number is smaller by at most the ratio of the scales.
             diagonal = np.diagonal(self.G) + (self.constant + ridge)
             rcond = max(found.rcond, self.size * EPS)  # smaller values are not reliable
-            if rcond * diagonal.max() < self._least_rcond(ridge) * diagonal.min():
+            if rcond * diagonal.max() < self._min_rcond(ridge) * diagonal.min():
                 return None
         factor = self.trusted(ridge)
         if factor is None:
@@ -124,17 +119,17 @@ class Gram:
         F = factor.half(M)
         return F, factor.rest(F)
 
-    def _least_rcond(self, ridge: float = 0.0) -> float:
-        """Return the least reciprocal condition at which a factor of G + ridge I is trusted.
+    def _min_rcond(self, ridge: float = 0.0) -> float:
+        """Return the minimum reciprocal condition at which a factor of G + ridge I is trusted.
 
-        Besides round-off, the rounding errors of the data must be small relative to the least singular value.
+        Besides round-off, the rounding errors of the data must be small relative to the smallest singular value.
         """
-        least = EPS * self.noise / _TRUSTED
+        round_off = EPS * self.noise / _TRUSTED
         if self.rounding is None:
-            return least
+            return round_off
         diagonal = np.diagonal(self.G) + (self.constant + ridge)
         shares = np.divide(self.rounding**2, diagonal, out=np.full(len(diagonal), np.inf), where=diagonal > 0)
-        return max(least, float(shares.max(initial=0.0)))
+        return max(round_off, float(shares.max(initial=0.0)))
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None if the condition would cost too many digits."""
@@ -143,9 +138,8 @@ class Gram:
             return None
         scale = 1 / np.sqrt(diagonal)
         A = np.empty_like(self.G)
-        step = 1 + _CACHED // len(A)
-        for start in range(0, len(A), step):  # blocks of rows, so that each is read from memory once
-            here = slice(start, start + step)
+        for start in range(0, len(A), WIDTH):  # blocks of rows, so that each is read from memory once
+            here = slice(start, start + WIDTH)
             np.add(self.G[here], self.constant, out=A[here])
             A[here] *= scale
             A[here] *= scale[here, None]
@@ -155,13 +149,13 @@ class Gram:
         if failed:
             return None
         rcond, failed = linalg.lapack.dpocon(L, norm, uplo="L")
-        return None if failed or rcond < self._least_rcond(ridge) else Cholesky(L, scale)
+        return None if failed or rcond < self._min_rcond(ridge) else Cholesky(L, scale)
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
-        keep = values > self._least * values.max(initial=0.0)
+        keep = values > self._min_share * values.max(initial=0.0)
         self.null = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:
@@ -175,7 +169,7 @@ class Gram:
     def blurred(self) -> bool:
         """Whether G has eigenvalues that are not zero, but cannot be distinguished from round-off."""
         values, _ = self.spectrum
-        return bool((values < self._least_rcond() * values.max(initial=0.0)).any())
+        return bool((values < self._min_rcond() * values.max(initial=0.0)).any())
 
     def has_rank(self, norms: Callable[[np.ndarray], np.ndarray]) -> bool:
         """Tell whether all rows of X are orthogonal to the eigenvectors that the spectrum leaves out.
@@ -192,10 +186,10 @@ class Gram:
         if self.rounding is not None or self.blurred or not len(values):
             return False
         null = self.null
-        if null.shape[1] > _MIXED:
+        if null.shape[1] > _MAX_MEASURED:
             # The expected squared norms of random mixtures add up to those of all directions.
-            mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MIXED))
-            null = null @ (mixing / np.sqrt(_MIXED))
+            mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MAX_MEASURED))
+            null = null @ (mixing / np.sqrt(_MAX_MEASURED))
         # The joint norm is compared. If one direction has ten times the limit, the mixtures of more than four stay
         # below it with a probability of 0.0002.
         return bool(np.linalg.norm(norms(null)) <= self.size * EPS * np.sqrt(values.max()))
@@ -247,6 +241,14 @@ class Factor:
             return linalg.solve_triangular(R, B, check_finite=False), B.T @ B
         U, sigma, V = self.singular
         return solve_spectrum(U.T @ self.C, sigma, V, ridge)
+
+    def whitened(self, ridge: float) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+        """Return F^(-1) X'T and the product with F^(-T), where F F' = X'X + ridge I."""
+        if self.full_rank:
+            R, B = self.damped(ridge)
+            return B, lambda P: linalg.solve_triangular(R, P, check_finite=False)
+        U, sigma, V = self.singular
+        return spectrum_whitened(U.T @ self.C, sigma, V, ridge)
 
     def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return R and C of X stacked on sqrt(ridge) I: R'R = X'X + ridge I and R'C = X'T."""
@@ -352,6 +354,26 @@ def solve_spectrum(
     return V @ (share / damped * C), C.T @ (share**2 * C)
 
 
+def spectrum_whitened(
+    C: np.ndarray, sigma: np.ndarray, V: np.ndarray, ridge: float
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
+    """Return F^(-1) X'T and the product with F^(-T), F F' = X'X + ridge I, from X = U diag(sigma) V' and C = U'T."""
+    damped = np.hypot(sigma, np.sqrt(ridge))
+    return sigma / damped * C, lambda P: V @ (P / damped)
+
+
+def provisional_center(
+    rows: Rows, index: np.ndarray | None = None, n_rows: int = 256
+) -> tuple[np.ndarray, bool]:
+    """Return a centre, near enough to the mean that sums about it keep their digits, and whether blocks are sparse.
+
+    It is the mean of the first ``n_rows`` rows at ``index``, in the precision of the blocks.
+    """
+    first = np.arange(rows.shape[0]) if index is None else index
+    some = rows.take(first[:n_rows])
+    return some.mean().astype(rows.dtype).astype(np.float64), some.whole().is_sparse
+
+
 def lost(centred: np.ndarray, shift: Any) -> float:
     """Return the ratio of squares before and after centring: relative round-off grows by this factor."""
     sizes = np.maximum(centred, EPS * (np.abs(centred) + shift))
@@ -403,7 +425,7 @@ class Band:
     --------
     >>> import numpy as np
     >>> G = np.array([[4.0, 1.0, 2.0], [1.0, 3.0, 0.0], [2.0, 0.0, 5.0]])
-    >>> (found,) = Band(G, width=1).solve(np.eye(3), [1.0], least_rcond=1e-10)
+    >>> (found,) = Band(G, width=1).solve(np.eye(3), [1.0], min_rcond=1e-10)
     >>> bool(np.allclose(found.X @ (G + np.eye(3)), np.eye(3)))
     True
     """
@@ -431,7 +453,7 @@ class Band:
                 self.B[i, start : start + len(diagonal)] = diagonal
 
     def solve(
-        self, M: np.ndarray, ridges: Sequence[float], least_rcond: float | Sequence[float]
+        self, M: np.ndarray, ridges: Sequence[float], min_rcond: float | Sequence[float]
     ) -> list[Solved]:
         """Solve with G + ridge I for each ridge.
 
@@ -441,7 +463,7 @@ class Band:
             The right-hand sides.
         ridges : sequence of float
             The ridges.
-        least_rcond : float, or one for each ridge
+        min_rcond : float, or one for each ridge
             A system whose reciprocal condition is below this is not solved.
 
         Returns
@@ -453,16 +475,16 @@ class Band:
         for one in self.reflections:
             one.apply(C, one.T.T)
         found = []
-        for ridge, least in zip(ridges, np.broadcast_to(least_rcond, len(ridges)), strict=True):
+        for ridge, limit in zip(ridges, np.broadcast_to(min_rcond, len(ridges)), strict=True):
             L, rcond = self._factor(ridge)
-            if rcond < least:
+            if rcond < limit:
                 found.append(Solved(rcond))
                 continue
             F = linalg.lapack.dtbtrs(L, C, uplo="L")[0]
             found.append(Solved(rcond, F, linalg.lapack.dtbtrs(L, F, uplo="L", trans="T")[0]))
         # Q is applied to the solutions of several ridges at once, which is faster than one after the other.
         solved = [(i, one.X) for i, one in enumerate(found) if one.X is not None]
-        step = max(1, _COLUMNS // max(1, C.shape[1]))
+        step = max(1, WIDTH // max(1, C.shape[1]))
         for some in (solved[start : start + step] for start in range(0, len(solved), step)):
             X = np.hstack([X for _, X in some])
             for one in reversed(self.reflections):

@@ -22,14 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 from labelfold.rows import run_jobs, shares
 from labelfold.utils import warn_user
 
-# Squared norms in this range neither overflow nor vanish in a solve; other rows are scaled first.
-_SAFE = (1e-100, 1e100)
+# Squared norms between this and its inverse neither overflow nor vanish in a solve, since their cubes do not; other
+# rows are scaled first.
+_MIN_SQUARE = np.cbrt(np.finfo(np.float64).tiny)
 # With few columns, and dense rows of at most this size in bytes, the minimum is solved for directly after this many
 # rounds of coordinate steps. Coordinate steps alone converge more and more slowly as C grows: with 400 rows, 10
 # columns and C = 100 they stop after 1,000 rounds at a gap of 0.5, where this takes 17 rounds.
-_ROUNDS = 16
-_FEW_COLUMNS = 129
-_MOST_DENSE = 64 << 20
+_ROUNDS, _FEW_COLUMNS, _MAX_DENSE = 16, 129, 64e6
 
 
 class LinearSVM(NamedTuple):
@@ -60,27 +59,9 @@ class LinearSVM(NamedTuple):
     converged: bool
 
 
-def linear_svm(X: Any, y: np.ndarray, C: Any = 1.0, *, alpha: Any = None, **options: Any) -> LinearSVM:
-    """Train one support vector machine: `linear_svms` for signs y (n,) and initial dual variables alpha (n,).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> found = linear_svm(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.array([1.0, -1.0]), C=10.0, loss="hinge")
-    >>> found.w.round(6), found.alpha.sum().round(6)
-    (array([0.5, 0. ]), np.float64(0.25))
-    """
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"y has {y.ndim} dimensions, where one sign a row is expected; see linear_svms")
-    start = None if alpha is None else np.asarray(alpha)[:, None]
-    found = linear_svms(X, y[:, None], C, alpha=start, **options)
-    return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
-
-
-def linear_svms(
+def linear_svm(
     X: Any,
-    Y: np.ndarray,
+    y: np.ndarray,
     C: Any = 1.0,
     *,
     loss: str = "squared_hinge",
@@ -91,13 +72,13 @@ def linear_svms(
     max_iter: int = 1000,
     random_state: int = 0,
 ) -> LinearSVM:
-    """Train r SVMs on the same rows, one for each column of Y: one against the rest, or one for each label.
+    """Train a support vector machine, or r of them on the same rows: one against the rest, or one for each label.
 
     Parameters
     ----------
     X : ndarray or SciPy sparse matrix of shape (n, d)
         The rows, in float32 or float64. Sums are in float64.
-    Y : ndarray of shape (n, r)
+    y : ndarray of shape (n,) [(n, r)]
         -1 or +1. A single class is allowed.
     C : float or ndarray of shape (n,) or (n, r), default=1.0
         The weight of each row's loss; 0 leaves a row out.
@@ -108,30 +89,40 @@ def linear_svms(
         scikit-learn's LinearSVC).
     intercept_scaling : float, default=1.0
         The entries of that column. The larger they are, the less the intercept is penalised.
-    alpha : ndarray of shape (n, r), optional
+    alpha : ndarray of shape (n,) [(n, r)], optional
         Initial dual variables, for example of SVMs on slightly different rows. They are scaled to the best
         multiple, so a warm start is never worse than zero.
     tol : float, default=1e-6
         Tolerance: the relative duality gap.
     max_iter : int, default=1000
-        Largest number of rounds over the dual variables.
+        Maximum number of rounds over the dual variables.
     random_state : int, default=0
         Seed of the order of the rows in each round.
 
     Returns
     -------
     LinearSVM
-        The shapes are those in brackets.
+        The shapes in brackets are those for y of shape (n, r).
 
     References
     ----------
     C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan. A dual coordinate descent method for
     large-scale linear SVM. ICML 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = linear_svm(np.array([[2.0, 0.0], [-2.0, 0.0]]), np.array([1.0, -1.0]), C=10.0, loss="hinge")
+    >>> found.w.round(6), found.alpha.sum().round(6)
+    (array([0.5, 0. ]), np.float64(0.25))
     """
     from labelfold.numerics import _linear_svm_loops as kernels
 
     rows, (n, d) = _rows(X)
-    signs, C, start = _check(Y, C, alpha, n, loss)
+    y = np.asarray(y, dtype=np.float64)
+    if is_one := y.ndim == 1:
+        y, alpha = y[:, None], None if alpha is None else np.asarray(alpha)[:, None]
+    signs, C, start = _check(y, C, alpha, n, loss)
     bias = constant = float(fit_intercept * intercept_scaling)
     q = kernels.squared_norms(*rows, n, bias)
     rows, q, bias, exponent = _scaled(rows, q, bias, n)
@@ -167,7 +158,10 @@ def linear_svms(
         )
     if exponent:
         W, duals = np.ldexp(W, -exponent), np.ldexp(duals, -2 * exponent)
-    return LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
+    found = LinearSVM(W[:, :d], constant * W[:, d], duals.T, gap, n_iter, gap <= tol)
+    if not is_one:
+        return found
+    return found._replace(w=found.w[0], intercept=float(found.intercept[0]), alpha=found.alpha[:, 0])
 
 
 def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) -> np.ndarray:
@@ -180,7 +174,7 @@ def perceptron(X: Any, y: np.ndarray, max_epochs: int, random_state: int = 0) ->
     y : ndarray of shape (n,)
         -1 or +1.
     max_epochs : int
-        Largest number of epochs; an epoch without a mistake is the last.
+        Maximum number of epochs; an epoch without a mistake is the last.
     random_state : int, default=0
         Seed of the order of the rows, which is the same in every epoch.
 
@@ -216,17 +210,15 @@ def _descend(rows: tuple, one: tuple, tol: float, max_iter: int, seed: int) -> t
 
     y, upper, diagonal, _, alpha, w, bias = one
     Z, n_iter = None, 0
-    narrow = len(w) <= _FEW_COLUMNS and 8 * len(y) * len(w) <= _MOST_DENSE
+    narrow = len(w) <= _FEW_COLUMNS and 8 * len(y) * len(w) <= _MAX_DENSE
     while True:
         rounds = min(max(_ROUNDS, n_iter // 4), max_iter - n_iter) if narrow else max_iter
         gap, last = kernels.descend(*rows, *one, tol, rounds, seed + n_iter)
         n_iter += last
         if gap <= tol or n_iter >= max_iter:
             return gap, n_iter
-        from labelfold.numerics import _linear_svm_loops as linear_polish
-
         Z = _signed_rows(rows, y, bias, len(w) - 1) if Z is None else Z
-        linear_polish.settle(Z, upper, diagonal, alpha, w)
+        kernels.polish(Z, upper, diagonal, alpha, w)
 
 
 def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
@@ -240,7 +232,7 @@ def _signed_rows(rows: tuple, y: np.ndarray, bias: float, d: int) -> np.ndarray:
 
 
 def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
-    """Return the rows in the form that the loops take, and their shape."""
+    """Return the rows as the compiled loops take them, dense and sparse ones in different forms, and their shape."""
     if not sparse.issparse(X):
         X = np.asarray(X)
         X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
@@ -261,14 +253,16 @@ def _fixed(a: np.ndarray) -> np.ndarray:
 
 
 def _check(
-    Y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, loss: str
+    y: np.ndarray, C: Any, alpha: np.ndarray | None, n: int, loss: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return signs, weights and initial values, each (r, n)."""
     if loss not in ("hinge", "squared_hinge"):
         raise ValueError(f"loss={loss!r} was given, where 'hinge' or 'squared_hinge' is expected")
-    signs = np.ascontiguousarray(np.asarray(Y, dtype=np.float64).T)
+    if y.ndim != 2:
+        raise ValueError(f"y has {y.ndim} dimensions, where signs of shape (n,) or (n, r) are expected")
+    signs = np.ascontiguousarray(y.T)
     if signs.shape[1:] != (n,):
-        raise ValueError(f"there are signs for {np.shape(Y)[0]} rows and {n} rows; pass one sign a row")
+        raise ValueError(f"there are signs for {len(y)} rows and {n} rows; pass one sign a row")
     if not (np.abs(signs) == 1).all():
         raise ValueError("the signs hold other values than -1 and +1; encode the two classes so")
     C = np.asarray(C, dtype=np.float64)
@@ -291,7 +285,7 @@ def _check(
 def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.ndarray, float, int]:
     """Return rows divided by a power of two if their squares would overflow or vanish, and its exponent."""
     largest = q.max(initial=0.0)
-    if _SAFE[0] < largest < _SAFE[1]:
+    if _MIN_SQUARE < largest < 1 / _MIN_SQUARE:
         return rows, q, bias, 0
     X, data, *where = rows
     peak = float(np.abs(data if X is None else X).max(initial=0.0))

@@ -12,26 +12,23 @@ import numpy as np
 from labelfold.utils import FAST, compiled, dot
 
 _compile = compiled(FAST)
-# A coordinate with a smaller gradient is not changed.
+_TINY = np.finfo(np.float64).tiny
+_ROUND_OFF = 4 * np.finfo(np.float64).eps
+# A coordinate with a smaller gradient is not changed. A Newton step on the primal is the last if it gains at most the
+# square of this, relative to the squared weights.
 _STILL = 1e-14
-# Weights this small relative to the rows that they are sums of are round-off; alpha is not scaled up for them.
-_CANCELLED = 1e-10
+# Weights this small relative to the rows that they are sums of are round-off: alpha is not scaled up for them. The
+# same share of the squares of the rows is added to the diagonal of a singular matrix before a solve.
+_NEGLIGIBLE = 1e-9
 # Shrunk coordinates return at the latest after as many visits as this many full rounds, because a few active
 # coordinates may converge very slowly without them.
 _PATIENCE = 10
-_TINY = np.finfo(np.float64).tiny
-_ROUND_OFF = 4 * np.finfo(np.float64).eps
-# Largest number of multiplications of one call.
-_MOST_WORK = 1e8
-# Added to the diagonal of a singular matrix before a solve, relative to the squares of the rows.
-_RIDGE = 1e-9
-# A coordinate within this relative distance of the bound that it moved towards is set to the bound.
-_AT_BOUND = 1e-15
+# Maximum number of multiplications of one call.
+_MAX_WORK = 1e8
 # Number of steps without a change of the active set, which only correct round-off.
 _REPEATS = 2
-# Most Newton steps on the primal, and the largest gain of the last one, relative to the squared weights.
-_MOST_STEPS = 50
-_STILL_SQUARED = 1e-28
+# Maximum number of Newton steps on the primal, and of halvings along one.
+_MAX_STEPS = 60
 
 
 @_compile
@@ -111,16 +108,16 @@ def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
 def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
     """Scale a warm start to its best multiple within the bounds, never worse than zero, and write its w."""
     curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
-    total, size, most = 0.0, 0.0, np.inf
+    total, size, limit = 0.0, 0.0, np.inf
     for i in range(y.size):
         curvature += diagonal[i] * alpha[i] * alpha[i]
         total += alpha[i]
         size += alpha[i] * np.sqrt(q[i])
         if alpha[i] > 0:
-            most = min(most, upper[i] / alpha[i])
+            limit = min(limit, upper[i] / alpha[i])
     if total > 0:
-        curvature = max(curvature, (_CANCELLED * size) ** 2)
-        factor = min(total / curvature, most) if curvature > 0 else most
+        curvature = max(curvature, (_NEGLIGIBLE * size) ** 2)
+        factor = min(total / curvature, limit) if curvature > 0 else limit
         factor = factor if np.isfinite(factor) else 1.0
         for i in range(y.size):
             alpha[i] = min(factor * alpha[i], upper[i])
@@ -209,20 +206,20 @@ def mistakes(X, data, indices, indptr, y, order, max_epochs, w):
     return count
 
 
-def settle(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> None:
+def polish(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray, alpha: np.ndarray, w: np.ndarray) -> None:
     """Minimise the dual directly, given a guess of the coordinates at a bound; write alpha and w.
 
     If round-off raises the dual, alpha and w stay unchanged.
     """
-    old, least = alpha.copy(), _dual(Z, diagonal, alpha)
+    old, before = alpha.copy(), _dual(Z, diagonal, alpha)
     if diagonal.any():
         _primal(Z, diagonal, alpha, w)
-        if _dual(Z, diagonal, alpha) < least:
+        if _dual(Z, diagonal, alpha) < before:
             return
         alpha[:], w[:] = old, old @ Z
     free = np.flatnonzero((alpha > 0) & (alpha < upper))
     _free(Z[free], free, upper, diagonal, alpha, w)
-    if not _dual(Z, diagonal, alpha) <= least:
+    if not _dual(Z, diagonal, alpha) <= before:
         alpha[:] = old
     w[:] = alpha @ Z
 
@@ -264,7 +261,7 @@ def _primal(Z, diagonal, alpha, w):
     """
     n, width = Z.shape
     margin = _product(Z, w)
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         A, b = np.eye(width), -w
         for i in range(n):
             if margin[i] < 1 and diagonal[i] > 0:
@@ -282,7 +279,7 @@ def _primal(Z, diagonal, alpha, w):
             w[j] += share * step[j]
         for i in range(n):
             margin[i] += share * change[i]
-        if share * dot(b, step) <= _STILL_SQUARED * (1 + dot(w, w)):
+        if share * dot(b, step) <= _STILL * _STILL * (1 + dot(w, w)):
             break
     for i in range(n):
         alpha[i] = (1 - margin[i]) / diagonal[i] if margin[i] < 1 and diagonal[i] > 0 else 0.0
@@ -295,9 +292,9 @@ def _primal(Z, diagonal, alpha, w):
 
 @_compile
 def _minimum_along(diagonal, margin, change, w, step):
-    """Return the step length that minimises the primal, by bisection, since its slope increases."""
+    """Return the step length that minimises the primal, by Newton steps within a bracket: its slope increases."""
     low, high, share = 0.0, np.inf, 1.0
-    for _ in range(60):
+    for _ in range(_MAX_STEPS):
         curvature = dot(step, step)
         slope = dot(w, step) + share * curvature
         for i in range(margin.size):
@@ -314,7 +311,7 @@ def _minimum_along(diagonal, margin, change, w, step):
         next_share = share - slope / curvature
         if not low <= next_share <= high:
             next_share = 0.5 * (low + high) if high < np.inf else 2 * share
-        if abs(next_share - share) <= 1e-15 * share:
+        if abs(next_share - share) <= _ROUND_OFF * share:
             break
         share = next_share
     return share
@@ -334,8 +331,8 @@ def _free(Z, free, upper, diagonal, alpha, w):
     trace, work, repeats = 0.0, 0.0, 0
     for s in range(m):
         trace += dot(Z[s], Z[s])
-    ridge = _RIDGE * trace / max(m, 1) + _TINY
-    while m > 0 and work < _MOST_WORK:
+    ridge = _NEGLIGIBLE * trace / max(m, 1) + _TINY
+    while m > 0 and work < _MAX_WORK:
         work += m * w.size * w.size
         _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move)
         fall, curvature = _along(Z, m, diagonal, free, gradient, move)
@@ -361,9 +358,9 @@ def _free(Z, free, upper, diagonal, alpha, w):
         for s in range(m):
             a, old, up = free[s], alpha[free[s]], move[s] > 0
             new = min(max(old + share * move[s], 0.0), upper[a])
-            if up and upper[a] - new <= _AT_BOUND * new:
+            if up and upper[a] - new <= _ROUND_OFF * new:
                 new = upper[a]
-            elif not up and new <= _AT_BOUND * old:
+            elif not up and new <= _ROUND_OFF * old:
                 new = 0.0
             alpha[a] = new
             for j in range(w.size):

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from labelfold.numerics._gram import provisional_center
 from labelfold.rows import Block, Rows
 
-# Range of the norm of X in which its fourth powers (float32: squares) do not overflow or vanish.
-NORMS = {np.dtype(np.float64): (1e-70, 1e70), np.dtype(np.float32): (1e-15, 1e15)}
-# Number of rows whose mean is a provisional centre: near enough to the mean that sums about it keep their digits.
-_FEW = 64
+# Maximum norm of X whose fourth powers (float32: squares) do not overflow, and those of whose inverse do not vanish.
+_MAX_NORM = {np.dtype(np.float64): 1e70, np.dtype(np.float32): 1e15}
 
 
 def check_norm(square: float, dtype: Any = np.float64) -> None:
@@ -24,8 +23,8 @@ def check_norm(square: float, dtype: Any = np.float64) -> None:
     Traceback (most recent call last):
     ValueError: X has a norm of 1.0e+100, where 1e-70 to 1e+70 is expected of float64 values; multiply X by a constant
     """
-    low, high = NORMS[np.dtype(dtype)]
-    norm = np.sqrt(square)
+    high = _MAX_NORM[np.dtype(dtype)]
+    low, norm = 1 / high, np.sqrt(square)
     if not low <= norm <= high:
         raise ValueError(
             f"X has a norm of {norm:.1e}, where {low:.0e} to {high:.0e} is expected of {np.dtype(dtype)} values; "
@@ -54,7 +53,7 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
     """
     if not n_negative:
         return
-    bad = np.flatnonzero(np.asarray(rows.get(rows.map(_least))) < 0)
+    bad = np.flatnonzero(np.asarray(rows.get(rows.map(_minima))) < 0)
     row = rows.take(bad[:1]).whole().dense()[0]
     column = int(np.flatnonzero(row < 0)[0])
     chosen, way_out = " with nonnegative=True" * by_choice, ", or pass nonnegative=False" * by_choice
@@ -64,7 +63,7 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
     )
 
 
-def _least(X: Block) -> Any:
+def _minima(X: Block) -> Any:
     return X.min()
 
 
@@ -112,8 +111,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     """
     n = rows.shape[0]
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
-    some = rows.take(np.flatnonzero(weights)[:_FEW])
-    near = some.mean()
+    near, is_sparse = provisional_center(rows, np.flatnonzero(weights))
     square, total = rows.sum(_moments, weights, shared=(near,))
     count = float(weights.sum())
     shift = total[:, 0] / count
@@ -127,9 +125,8 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     # centre, from which rows in single precision differ by a unit in the last place.
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)
     # Sparse rows are centred after squaring, which loses as many digits.
-    lost = 10 * eps if some.whole().is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
-    least = lost * float(near @ near)
-    return found if found > least else 1.0
+    lost = 10 * eps if is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
+    return found if found > lost * float(near @ near) else 1.0
 
 
 def _moments(X: Block, weights: Any, near: Any) -> tuple[Any, Any]:

@@ -20,37 +20,59 @@ Every block has the same operations, for every storage of its rows:
 ``X.double()``  the block in float64, for sums that must not lose digits
 ``X.single()``  the block in float32 if that is faster, for results that need few digits
 ``X.narrow()``  the block without columns of zeros, if removing them is cheap; for `outer`
-``X.apply(g)``  the dense rows that the feature map g returns
+``X.apply(g)``  the rows that the feature map g returns
 ``X.raw``       the rows as a NumPy array, ``csr_array`` or device array, for feature maps
+``X.host()``    the rows as a NumPy array or ``csr_array``
 ==============  =====================================================================================
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
-from labelfold.rows._sums import Finished, Term
+from labelfold.rows._sums import (
+    CSRGram,
+    CSRNormal,
+    CSRTransposed,
+    DenseGram,
+    DenseTransposed,
+    Term,
+    Together,
+    Triangle,
+    WidenedTransposed,
+    add_product,
+    is_small,
+    mirror,
+    only_column,
+    unshift,
+    unshift_gram,
+    unshift_squares,
+)
 
-# Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
-_SMALL_PRODUCT = 4_000_000
-# Bytes of the two matrices of a worker up to which one loop over them was faster than two products.
-_CACHED = 16 << 20
-# Columns that LAPACK factors at a time.
-_PANEL = 64
-# The C type of the routine's arguments, as far as it does not depend on the precision.
-_KNOWN = b"void (char *, char *, int *, int *, "
-_NAMES = {np.dtype(np.float64): "dsyrk", np.dtype(np.float32): "ssyrk"}
+# A block of dense rows should fit into the cache of a core and have enough rows to outweigh the addition of its sums;
+# wide rows do not take more than the last number of bytes.
+DENSE_BYTES, DENSE_ROWS, MAX_DENSE_BYTES = 2_000_000, 256, 32_000_000
+# The share of such a block, if another array of its size is in the cache beside it.
+BESIDE = 0.25
+
+
+def dense_block_rows(row_bytes: float, share: float = 1.0) -> int:
+    """Return the number of dense rows of a good block, or of a share of one.
+
+    >>> dense_block_rows(800), dense_block_rows(8e4), dense_block_rows(8e6)
+    (2500, 256, 4)
+    """
+    rows = max(share * DENSE_BYTES // row_bytes, share * DENSE_ROWS)
+    return int(max(1, min(rows, share * MAX_DENSE_BYTES // row_bytes)))
 
 
 class Block:
-    """The base of all blocks; see the table above."""
+    """The base of all blocks; the table above lists the operations."""
 
     shape: tuple[int, int]
     dtype: Any
@@ -58,8 +80,6 @@ class Block:
     is_sparse: bool = False
     # "dense" or "sparse" on the host, or "device": the key of an algorithm that has a loop of its own for each.
     kind: str = "dense"
-    # Sparse rows on a GPU, as they are stored: what the loops over their entries take.
-    sparse_part: Any = None
 
     # Every kind of block has these operations too, with its own code.
     t: Callable[[Any], Term]
@@ -79,8 +99,6 @@ class Block:
 
     def shift(self, center: Any, rest: Any = None) -> Block:
         """Return the block with ``center`` and ``rest`` subtracted from every row; sparse rows stay sparse."""
-        from labelfold.rows._wrappers import ShiftedBlock
-
         return ShiftedBlock(self, center if rest is None else np.add(center, rest, dtype=np.float64))
 
     def scale(self, weights: Any) -> Block:
@@ -103,9 +121,16 @@ class Block:
         """Return the block, possibly without columns that are zero in every row: X X' does not change."""
         return self
 
+    def host(self) -> Any:
+        """Return the rows as a NumPy array or ``csr_array``."""
+        return self.raw
+
     def apply(self, transform: Callable[[Any], Any]) -> Block:
-        """Return the dense rows that a feature map returns for these rows."""
-        return DenseBlock(np.asarray(transform(self.raw), dtype=self.dtype))
+        """Return the rows that a feature map returns for these rows, dense or sparse."""
+        made = transform(self.raw)
+        if sparse.issparse(made):
+            return CSRBlock.of(made, 0, made.shape[0], self.dtype)
+        return DenseBlock(np.asarray(made, dtype=self.dtype))
 
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H]."""
@@ -190,8 +215,6 @@ class DenseBlock(Block):
 
     def double(self) -> DenseBlock:
         """Return the rows in float64."""
-        from labelfold.rows._wrappers import WidenedBlock
-
         return self if self.dtype == np.float64 else WidenedBlock(self.X)
 
     def single(self) -> DenseBlock:
@@ -227,9 +250,6 @@ class CSRBlock(Block):
         a, b = indptr[0], indptr[-1]
         return cls(X.data[a:b].astype(dtype, copy=False), X.indices[a:b], indptr - a, X.shape[1], X.nnz)
 
-    def _with(self, data: np.ndarray) -> CSRBlock:
-        return CSRBlock(data, self.indices, self.indptr, self.shape[1], self.n_values)
-
     @property
     def raw(self) -> sparse.csr_array:
         """The rows as a SciPy sparse array."""
@@ -249,7 +269,7 @@ class CSRBlock(Block):
         """Return X'H."""
         H = np.asarray(H, dtype=self.dtype)
         if H.ndim == 1:
-            return Finished(self.t(H[:, None]), only_column)
+            return Together(only_column, self.t(H[:, None]))
         return CSRTransposed(self, H)
 
     def normal(self, M: np.ndarray) -> Term:
@@ -293,7 +313,7 @@ class CSRBlock(Block):
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
-        return self._with(self.data.astype(np.float64, copy=False))
+        return self if self.dtype == np.float64 else self._with(self.data.astype(np.float64))
 
     def single(self) -> CSRBlock:
         """Return the rows in float32."""
@@ -314,289 +334,120 @@ class CSRBlock(Block):
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
         return self._with(self.data * weights)
 
+    def _with(self, data: np.ndarray) -> CSRBlock:
+        """Return rows with other values of the stored entries."""
+        return CSRBlock(data, self.indices, self.indptr, self.shape[1], self.n_values)
+
     def dense(self) -> np.ndarray:
         """Return the rows as a dense array."""
         return self.raw.toarray()
 
 
-def is_small(multiplications: int) -> bool:
-    """Return whether SciPy's product is best for this size."""
-    return multiplications < _SMALL_PRODUCT
+class ShiftedBlock(Block):
+    """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
+
+    def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
+        self.block, self.center = block, np.asarray(center, dtype=np.float64)
+        self.shape, self.dtype, self.is_sparse = block.shape, block.dtype, block.is_sparse
+        self.kind = block.kind
+        self.u = np.ones(block.shape[0], dtype=block.dtype) if u is None else u
+
+    @property
+    def raw(self) -> np.ndarray:
+        """The shifted rows, which are dense."""
+        return self.dense()
+
+    def __matmul__(self, M: np.ndarray) -> np.ndarray:
+        shifts = np.asarray(self.center @ M, dtype=self.dtype)
+        return self.block @ M - (np.outer(self.u, shifts) if M.ndim == 2 else self.u * shifts)
+
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H - a (u'H)."""
+        return Together(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
+
+    def gram(self) -> Term:
+        """Return X'X - X'u a' - a u'X + (u'u) a a'."""
+        finish = partial(unshift_gram, center=self.center)
+        return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
+
+    def colsum(self) -> Term:
+        """Return the sum of the rows."""
+        return Together(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
+
+    def colsq(self) -> Term:
+        """Return the squared norm of each column."""
+        finish = partial(unshift_squares, center=self.center)
+        return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
+
+    def sq(self) -> np.ndarray:
+        """Return the squared norm of each row."""
+        cross = self.block @ self.center
+        squares = self.block.sq() - 2 * self.u * cross + self.u**2 * (self.center @ self.center)
+        return squares.astype(self.dtype, copy=False)
+
+    def min(self) -> np.ndarray:
+        """Return the smallest entry of each row, formed a row at a time."""
+        raw, u = self.block.raw, self.u
+        smallest = [(raw[[i]].toarray() - u[i] * self.center).min() for i in range(len(u))]
+        return np.array(smallest, dtype=self.dtype)
+
+    def outer(self, P: np.ndarray | None = None) -> np.ndarray:
+        """Return (X - u a')(X - u a')', or its product with P, from products with X and vectors of length m only."""
+        cross = self._cross
+        rest = cross - (self.center @ self.center) * self.u
+        right = np.stack([self.u, rest])
+        if P is not None:
+            # Vector by vector takes less time than a product with two rows. In float32 only if P is rough, too.
+            right = np.stack([row.astype(P.dtype) @ P.astype(self.dtype, copy=False) for row in right])
+        return add_product(self.block.outer(P), -np.stack([cross, self.u], axis=1), right)
+
+    @cached_property
+    def _cross(self) -> np.ndarray:
+        """X a."""
+        return self.block @ self.center
+
+    def double(self) -> ShiftedBlock:
+        """Return the block in float64."""
+        if self.dtype == np.float64:
+            return self
+        return ShiftedBlock(self.block.double(), self.center, self.u.astype(np.float64))
+
+    def single(self) -> ShiftedBlock:
+        """Return the block in float32."""
+        return ShiftedBlock(self.block.single(), self.center, self.u.astype(np.float32))
+
+    def occupied(self) -> np.ndarray:
+        """Return a mask of the columns with an entry or a shift."""
+        return self.block.occupied() | (self.center != 0)
+
+    def narrow(self, keep: np.ndarray | None = None) -> ShiftedBlock:
+        """Return the block without columns that have neither an entry nor a shift."""
+        keep = self.occupied() if keep is None else keep
+        return ShiftedBlock(self.block.narrow(keep), self.center[keep], self.u)
+
+    def scale(self, weights: np.ndarray) -> ShiftedBlock:
+        """Return the block with each row multiplied by its weight."""
+        weights = np.asarray(weights, dtype=self.dtype)
+        return ShiftedBlock(self.block.scale(weights), self.center, self.u * weights)
+
+    def dense(self) -> np.ndarray:
+        """Return the rows as a dense array."""
+        return (self.block.dense() - np.outer(self.u, self.center)).astype(self.dtype, copy=False)
 
 
-class DenseTransposed(Term):
-    """X'H of dense rows, added into the worker's (d, k) total by one BLAS call."""
-
-    def __init__(self, X: np.ndarray, H: np.ndarray) -> None:
-        self.X, self.H = X, H
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        """Add the block's sum."""
-        if total is None:
-            return self.X.T @ self.H
-        total += self.X.T @ self.H
-        return total
-
-
-class DenseGram(Term):
-    """X'X of dense rows, one triangle added into the worker's (d, d) total in place."""
+class WidenedBlock(DenseBlock):
+    """Rows in float64, copied as a whole only if they are needed so."""
 
     def __init__(self, X: np.ndarray) -> None:
-        self.X = X
+        self.stored = X
+        self.shape, self.dtype = X.shape, np.dtype(np.float64)
 
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        """Add the block's sum."""
-        X = self.X
-        if total is None:
-            total = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype, order="F")
-        add_gram(X, total)
-        return total
+    @cached_property
+    def X(self) -> np.ndarray:  # type: ignore[override]
+        """The rows in float64."""
+        return self.stored.astype(np.float64)
 
-    @staticmethod
-    def finish(total: np.ndarray) -> np.ndarray:
-        """Return both triangles."""
-        return mirror(total.T)
-
-
-class CSRTransposed(Term):
-    """X'H of sparse rows, scattered into the worker's (d, k) total."""
-
-    def __init__(self, block: Any, H: np.ndarray) -> None:
-        self.block, self.H = block, H
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        """Add the block's sum."""
-        block, H = self.block, self.H
-        if is_small(block.n_values * H.shape[1]):
-            product = block.raw.T @ H
-            if total is None:
-                return product
-            total += product
-            return total
-        from labelfold.rows.loops import _sparse_products as sparse_products
-
-        if total is None and "column_copy" in vars(block):  # it was made before
-            columns = block.column_copy
-            return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
-        if total is None:
-            total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
-        sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
-        return total
-
-
-class CSRNormal(Term):
-    """X'X M of sparse rows, in one loop over them and padded copies of M and of the sum.
-
-    M is the same for all blocks of a pass. Small blocks of the pass may have been added by `CSRTransposed`.
-    """
-
-    def __init__(self, block: Any, M: np.ndarray) -> None:
-        self.block, self.M = block, M
-
-    @staticmethod
-    def pays(block: Any, M: np.ndarray) -> bool:
-        """Return whether the loop is faster than two products: for a large block, if M and its padding are small."""
-        if M.ndim != 2 or is_small(block.n_values * M.shape[1]):
-            return False
-        from labelfold.rows.loops._sparse_products import padded_width
-
-        d, k = M.shape
-        width = padded_width(k, block.dtype)
-        return 3 * width <= 4 * k and 2 * d * width * block.dtype.itemsize <= _CACHED
-
-    def add(self, total: Any) -> _Normal:
-        """Add the block's sum."""
-        from labelfold.rows.loops._sparse_products import csr_normal
-
-        total = total if isinstance(total, _Normal) else _Normal(self.M, total)
-        csr_normal(self.block.data, self.block.indices, self.block.indptr, total.M, total.out)
-        return total
-
-
-class _Normal:
-    """The total of `CSRNormal`, an array of k columns; the copy of M is not pickled with it."""
-
-    def __init__(self, M: np.ndarray, begun: np.ndarray | None = None) -> None:
-        from labelfold.rows.loops._sparse_products import padded
-
-        self.k = M.shape[1]
-        self.M, self.out = padded(M), padded(np.zeros_like(M) if begun is None else begun)
-
-    def __iadd__(self, product: np.ndarray) -> _Normal:  # type: ignore[misc]
-        self.out[:, : self.k] += product
-        return self
-
-    def __add__(self, other: Any) -> np.ndarray:
-        return np.add(np.asarray(self), np.asarray(other), dtype=np.float64)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"k": self.k, "out": self.out}
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.out[:, : self.k], dtype=dtype)
-
-
-class CSRGram(Term):
-    """X'X of sparse rows, one triangle scattered into the worker's (d, d) total."""
-
-    def __init__(self, block: Any) -> None:
-        self.block = block
-
-    def add(self, total: np.ndarray | None) -> np.ndarray:
-        """Add the block's sum."""
-        from labelfold.rows.loops import _sparse_products as sparse_products
-
-        block = self.block
-        if total is None:
-            total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)
-        sparse_products.csr_gram(block.data, block.indices, block.indptr, total)
-        return total
-
-    @staticmethod
-    def finish(total: np.ndarray) -> np.ndarray:
-        """Return both triangles."""
-        return mirror(total)
-
-
-class Triangle(Term):
-    """The triangular factor of all rows stacked. Factors are "added" by factoring them one above the other."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-
-    def add(self, total: list[np.ndarray] | None) -> list[np.ndarray]:
-        """Stack the block's rows."""
-        # Rows are collected first, because factoring a few rows costs as much as factoring many.
-        total = [] if total is None else total
-        total.append(self.rows)
-        width = self.rows.shape[1]
-        if sum(map(len, total)) >= max(3 * width, 64):
-            total[:] = [triangle_of(np.vstack(total))]
-        return total
-
-    @staticmethod
-    def merge(left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        """Stack the factors of two workers."""
-        return [triangle_of(np.vstack([*left, *right]))]
-
-    @staticmethod
-    def finish(total: list[np.ndarray]) -> np.ndarray:
-        """Return the factor of all rows."""
-        return triangle_of(np.vstack(total))
-
-
-def triangle_of(A: np.ndarray) -> np.ndarray:
-    """Return the triangular factor R of A = Q R."""
-    if not A.size:
-        return np.zeros((min(A.shape), A.shape[1]))
-    # NumPy's qr gains little from a second thread.
-    R = lapack.dgeqrf(np.array(A, order="F"), lwork=_PANEL * A.shape[1], overwrite_a=1)[0]
-    return np.triu(R[: min(A.shape)])
-
-
-def only_column(total: np.ndarray) -> np.ndarray:
-    """Return the vector that was summed up as a column."""
-    return total[:, 0]
-
-
-def unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
-    """Return X'H - a (u'H) from X'H and u'H."""
-    product, weights = sums
-    if product.ndim == 1:
-        return product - center * weights
-    return less_outer(product, center[:, None], weights[None, :])
-
-
-def unshift_squares(sums: tuple, center: np.ndarray) -> np.ndarray:
-    """Return the squared norms of shifted columns from those of X, X'u and u'u."""
-    squares, product, weight = sums
-    return np.maximum(squares - 2 * center * product + weight * center**2, 0.0)
-
-
-def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
-    """Return the Gram matrix of shifted rows from that of X, X'u and u'u."""
-    gram, product, weight = sums
-    cross = product[:, 0] - weight / 2 * center
-    return less_outer(gram, np.stack([cross, center], axis=1), np.stack([center, cross]))
-
-
-def less_outer(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return A - left @ right, written over A, since A may fill most of the memory.
-
-    Factors of more digits than A are multiplied with them, and the difference is rounded once.
-    """
-    A = np.require(A, requirements="W")
-    add = add_product if np.result_type(left, right) == A.dtype else _add_by_blocks
-    add(A, left, -right)
-    return A
-
-
-def add_product(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    """Add left @ right to A, in place and without a second array of its size."""
-    right = np.ascontiguousarray(right, dtype=A.dtype)
-    left = np.ascontiguousarray(left, dtype=A.dtype)
-    if A.flags.c_contiguous and A.dtype.char in "fd" and A.size and right.size:
-        # BLAS takes the transposed arrays, which are in Fortran order.
-        get_blas_funcs("gemm", (A,))(1.0, right.T, left.T, beta=1.0, c=A.T, overwrite_c=True)
-        return
-    _add_by_blocks(A, left, right)
-
-
-def _add_by_blocks(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> None:
-    for start in range(0, len(A), 256):
-        here = slice(start, start + 256)
-        A[here] += left[here] @ right
-
-
-def mirror(A: np.ndarray) -> np.ndarray:
-    """Return A with its lower triangle copied to its upper one, a tile at a time."""
-    A = np.require(A, requirements="W")
-    for start in range(0, len(A), 256):
-        here, below = slice(start, start + 256), slice(start + 256, None)
-        A[here, here] = np.tril(A[here, here]) + np.tril(A[here, here], -1).T
-        A[here, below] = A[below, here].T
-    return A
-
-
-def add_gram(X: np.ndarray, total: np.ndarray) -> None:
-    """Add the upper triangle of X'X to ``total``, a matrix in Fortran order of the same dtype as X.
-
-    Examples
-    --------
-    >>> total = np.zeros((2, 2), order="F")
-    >>> add_gram(np.array([[1.0, 2.0], [3.0, 4.0]]), total)
-    >>> total
-    array([[10., 14.],
-           [ 0., 20.]])
-    """
-    m, d = X.shape
-    if not X.size:
-        return
-    if not (X.flags.c_contiguous or X.flags.f_contiguous):
-        X = np.ascontiguousarray(X)
-    # In C order X is X' to a Fortran routine.
-    trans, lda = (b"N", d) if X.flags.c_contiguous else (b"T", m)
-    routine = _routine(_NAMES[X.dtype])
-    if routine is None:
-        (syrk,) = get_blas_funcs(["syrk"], [X])
-        syrk(1.0, X.T if trans == b"N" else X, beta=1.0, c=total, trans=trans == b"T", overwrite_c=1)
-        return
-    n, k, step = (ctypes.byref(ctypes.c_int(size)) for size in (d, m, lda))
-    one = np.ones(1, dtype=X.dtype).ctypes
-    routine(b"U", trans, n, k, one.data, X.ctypes.data, step, one.data, total.ctypes.data, n)
-
-
-@cache
-def _routine(name: str) -> Callable[..., Any] | None:
-    """Return BLAS's routine as a function that releases the lock, or None if its arguments are of other types."""
-    capsule = cython_blas.__pyx_capi__[name]
-    python = ctypes.pythonapi
-    python.PyCapsule_GetName.restype, python.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-    python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    kind = python.PyCapsule_GetName(capsule)
-    if not kind.startswith(_KNOWN):
-        return None
-    letter, size, number = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctypes.c_void_p
-    prototype = ctypes.CFUNCTYPE(None, letter, letter, size, size, number, number, size, number, number, size)
-    return prototype(python.PyCapsule_GetPointer(capsule, kind))
+    def t(self, H: np.ndarray) -> Term:
+        """Return X'H."""
+        step = dense_block_rows(8 * max(1, self.shape[1]), BESIDE)
+        return WidenedTransposed(self.stored, np.asarray(H, dtype=np.float64), step)

@@ -1,4 +1,4 @@
-"""Containers as rows: which adapter reads a container, and what is asked of one before it is read."""
+"""Containers as rows: which adapter reads a container, and the checks of what an estimator is given."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 from scipy import sparse
+from sklearn.utils.validation import validate_data
 
-from labelfold.rows._protocol import Rows
+from labelfold.rows._rows import Rows
 from labelfold.rows.adapters._files import file_rows
 from labelfold.rows.adapters._local import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows
+from labelfold.utils import check_feature_names, check_n_features
 
 
 def as_rows(X: Any, like: Any = None) -> Rows:
@@ -50,6 +52,37 @@ def as_rows(X: Any, like: Any = None) -> Rows:
     return rows
 
 
+def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
+    """Return the rows that are given to an estimator, after the checks of scikit-learn.
+
+    With ``reset``, in fit, the number and names of the columns are stored in the estimator; otherwise they are
+    compared with those of fit.
+    """
+    if not is_table(X):
+        rows = as_rows(X, None if reset else estimator)  # checks the values, unless they are rows already
+        if rows.names is not None:
+            _check_names(estimator, rows.names, reset=reset)
+        elif rows is not X:
+            check_feature_names(estimator, _without_rows(X, rows.shape[1]), reset=reset)
+        check_n_features(estimator, rows, reset=reset)
+        return rows
+    _refuse_odd_table(X)
+    try:
+        return as_rows(
+            validate_data(
+                estimator, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False
+            )
+        )
+    except (TypeError, ValueError) as error:
+        if cell := _first_unlike_a_number(X):
+            why = f" ({error})" if " of type " in cell else ""
+            raise (TypeError if isinstance(error, TypeError) else ValueError)(
+                f"{cell}, where {type(estimator).__name__} expects numbers; put labelfold.Recipe() before it in a "
+                f"pipeline, which reads text, categories and dates, or drop the column{why}"
+            ) from None
+        raise
+
+
 def _adapted(X: Any, like: Any) -> Rows:
     if isinstance(X, np.memmap):
         return memmap_rows(X)
@@ -62,13 +95,9 @@ def _adapted(X: Any, like: Any) -> Rows:
 
         return DaskRows(X)
     if is_array_api_obj(X):
-        if "sparse" in str(getattr(X, "layout", "")):
-            from labelfold.rows.adapters._device_sparse import DeviceSparseRows
+        from labelfold.rows.adapters._device import DeviceRows, DeviceSparseRows
 
-            return DeviceSparseRows(X)
-        from labelfold.rows.adapters._device import DeviceRows
-
-        return DeviceRows(X)
+        return DeviceSparseRows(X) if "sparse" in str(getattr(X, "layout", "")) else DeviceRows(X)
     if _is_blocks(X):
         return IterableRows(X)
     return memory_rows(X.to_numpy() if hasattr(X, "to_numpy") else X)
@@ -82,10 +111,10 @@ def is_table(X: Any) -> bool:
     return not others
 
 
-def first_unlike_a_number(X: Any) -> str:
+def _first_unlike_a_number(X: Any) -> str:
     """Return which column of a table holds a value that is not a number, and its row (from 0); "" if none does.
 
-    >>> first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
+    >>> _first_unlike_a_number(np.array([[1, "2"], [3, "red"]], dtype=object))
     "Column 1 holds 'red' in row 1"
     """
     if sparse.issparse(X):
@@ -107,10 +136,10 @@ def first_unlike_a_number(X: Any) -> str:
     return ""
 
 
-def refuse_odd_table(X: Any) -> None:
+def _refuse_odd_table(X: Any) -> None:
     """Raise an error for a data frame with a name twice, or rows of different lengths in a list.
 
-    >>> refuse_odd_table([[1.0], [1.0, 2.0]])
+    >>> _refuse_odd_table([[1.0], [1.0, 2.0]])
     Traceback (most recent call last):
     ValueError: X holds rows of different lengths, where each row has a number for every column; fill the gaps first
     """
@@ -144,15 +173,27 @@ def stored_values(X: Any) -> np.ndarray:
     return X.data if sparse.issparse(X) else X
 
 
-def columns_of(X: Any, n_columns: int) -> Any:
+def _without_rows(X: Any, n_columns: int) -> Any:
     """Return a table without rows that has the columns of X, with their names if X has names.
 
-    >>> columns_of([[1.0, 2.0]], 2).shape
+    >>> _without_rows([[1.0, 2.0]], 2).shape
     (0, 2)
     """
     if not hasattr(X, "columns"):
         return np.empty((0, n_columns))
     return getattr(X, "_meta", X)  # the empty pandas frame of a Dask frame
+
+
+def _check_names(estimator: Any, names: list[str], *, reset: bool) -> None:
+    """Store the names of the columns of a file, or compare them with those of `fit`."""
+    if reset:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif list(getattr(estimator, "feature_names_in_", names)) != names:
+        now, then = (", ".join(map(repr, some[:5])) for some in (names, list(estimator.feature_names_in_)))
+        raise ValueError(
+            f"X has the columns {now}, ..., where {type(estimator).__name__} was fitted on {then}, ...; give it the "
+            "same columns in the same order"
+        )
 
 
 def gathered(value: Any) -> Any:

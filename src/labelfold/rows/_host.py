@@ -1,4 +1,4 @@
-"""Rows of a block for libraries that take only NumPy and SciPy, and the results of feature maps."""
+"""Forms of rows on the host: NumPy arrays and SciPy matrices as other libraries need them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from labelfold.rows._blocks import Block, CSRBlock
-from labelfold.rows.adapters._device_blocks import to_host
-
-# Numbers that are hashed at a time.
-_AT_A_TIME = 1 << 20
-
-
-def host(X: Block) -> Any:
-    """Return a block's rows as a NumPy array or ``csr_array``."""
-    return X.raw if X.is_sparse and sparse.issparse(X.raw) else to_host(X.raw)
+from labelfold.rows._blocks import dense_block_rows
 
 
 def short_indices(X: Any) -> Any:
@@ -29,22 +20,12 @@ def short_indices(X: Any) -> Any:
     return type(X)(parts, shape=X.shape, copy=False)
 
 
-def formed(X: Block, form: Callable[[Any], Any]) -> Block:
-    """Return the result of a feature map for a block: sparse if the map returns sparse rows, otherwise dense."""
-    if not X.is_sparse:
-        return X.apply(form)
-    made = form(X.raw)
-    if not sparse.issparse(made):
-        return X.apply(lambda _: made)
-    return CSRBlock.of(made, 0, made.shape[0], X.dtype)
-
-
-def largest_one(X: Any) -> Any:
-    """Return rows divided by their largest entry; rows of zeros stay unchanged.
+def divided_by_maximum(X: Any) -> Any:
+    """Return rows divided by their largest magnitude; rows of zeros stay unchanged.
 
     For normalisation: scikit-learn treats rows of norm below 2e-15 as zero, and squares of large entries overflow.
 
-    >>> largest_one(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
+    >>> divided_by_maximum(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
     array([[0.5, 1. ],
            [0. , 0. ]])
     """
@@ -82,6 +63,20 @@ def less_median(X: Any, points: Any) -> tuple[Any, Any]:
     return dense(X) - center, points - center
 
 
+def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
+    """Return rows with entries f(entries, *columns); of sparse rows, the stored entries.
+
+    Each further argument has a number for each column.
+
+    >>> on_entries(sparse.csr_array([[0.0, 2.0]]), np.multiply, np.array([3.0, 4.0])).toarray()
+    array([[0., 8.]])
+    """
+    if not sparse.issparse(X):
+        return f(X, *columns).astype(X.dtype, copy=False)
+    data = f(X.data, *(column[X.indices] for column in columns))
+    return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
+
+
 def row_hashes(X: Any) -> np.ndarray:
     """Return a 64-bit hash of each row; equal rows have equal hashes, dense or sparse, in float32 or float64.
 
@@ -96,7 +91,7 @@ def row_hashes(X: Any) -> np.ndarray:
         row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         np.add.at(out, row, _mixed(X.data) * factors[X.indices])
         return out
-    step = max(_AT_A_TIME // max(X.shape[1], 1), 1)
+    step = dense_block_rows(8 * max(X.shape[1], 1))
     for i in range(0, X.shape[0], step):
         out[i : i + step] = (_mixed(X[i : i + step]) * factors).sum(axis=1, dtype=np.uint64)
     return out

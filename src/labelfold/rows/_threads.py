@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import pairwise
 from typing import Any
@@ -18,16 +18,14 @@ import threadpoolctl
 
 # In newer threadpoolctl only the thread that first limited OpenBLAS can change the limit until it releases it; calls
 # from other threads have no effect. Passes may begin and end in any thread.
-_let_go = getattr(
+_release_limit = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
 
 # Multiplications that take longer than handing them to a thread.
 _WORTH = 2e5
-
-# Rows and entries of an array that a thread computes with at a time, at most.
-_PIECE, _PIECE_ENTRIES = 1 << 16, 1 << 20
-
+# Entries of an array that a thread computes with at a time: 2.4 MB of float64.
+_PIECE = 300_000
 # Largest size of matrices whose factorisations and products gain little from a second thread.
 _SMALL = 512
 
@@ -51,7 +49,7 @@ def n_threads() -> int:
 
 
 class _Pool:
-    """The pool and the BLAS limit, created on first use, and again in a forked child process."""
+    """The pool of threads and the limit of BLAS's, created on first use, and again in a forked child process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -69,28 +67,6 @@ class _Pool:
                 self.size = size
             return self.executor
 
-    @contextmanager
-    def single_blas(self) -> Iterator[None]:
-        # A counter, because two overlapping passes would otherwise restore each other's limit.
-        with self.lock:
-            self.users += 1
-            if self.users == 1:
-                if self.n_modules != len(sys.modules):  # a newly imported library may have its own BLAS
-                    self.controller = threadpoolctl.ThreadpoolController()
-                    self.n_modules = len(sys.modules)
-                _let_go(force=True)
-                self.limiter = self.controller.limit(limits=1, user_api="blas")
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.users -= 1
-                if self.users == 0:
-                    _let_go(force=True)
-                    self.limiter.restore_original_limits()
-                    self.limiter = None
-                    _let_go(force=True)
-
 
 _pool = _Pool()
 
@@ -107,18 +83,36 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
-def single_blas() -> Any:
-    """Return a context in which BLAS uses one thread (safe to enter from several threads)."""
-    return _pool.single_blas()
-
-
-def blas_for(size: int) -> Any:
-    """Return a context for algebra with matrices of this size: BLAS uses one thread if they are small.
+@contextmanager
+def single_blas(size: int = 0) -> Iterator[None]:
+    """Limit BLAS to one thread, for matrices of this size if they are small (safe to enter from several threads).
 
     OpenBLAS's threads wait busily for a tenth of a second after a call, and a pass that follows would share the cores
     with them.
     """
-    return single_blas() if size <= _SMALL else nullcontext()
+    if size > _SMALL:
+        yield
+        return
+    pool = _pool
+    # A counter, because two overlapping passes would otherwise restore each other's limit.
+    with pool.lock:
+        pool.users += 1
+        if pool.users == 1:
+            if pool.n_modules != len(sys.modules):  # a newly imported library may have its own BLAS
+                pool.controller = threadpoolctl.ThreadpoolController()
+                pool.n_modules = len(sys.modules)
+            _release_limit(force=True)
+            pool.limiter = pool.controller.limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with pool.lock:
+            pool.users -= 1
+            if pool.users == 0:
+                _release_limit(force=True)
+                pool.limiter.restore_original_limits()
+                pool.limiter = None
+                _release_limit(force=True)
 
 
 def run_jobs(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -> list[Any]:
@@ -134,9 +128,10 @@ def run_jobs(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -
         _in_pool.set(True)
         return work(job, stop)
 
-    with _pool.single_blas():
+    with single_blas():
+        submit = _pool.submitter(min(len(jobs), n_threads())).submit
         # Each job runs in a copy of this thread's context, which holds NumPy's error state.
-        futures = [_pool.submitter(len(jobs)).submit(copy_context().run, marked, job) for job in jobs]
+        futures = [submit(copy_context().run, marked, job) for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -153,9 +148,17 @@ def shares(n_items: int, work: float) -> list[slice]:
     >>> shares(10, 1e3)
     [slice(0, 10, None)]
     """
-    n_jobs = max(1, min(n_items, n_threads(), int(work / _WORTH)))
-    ends = [round(n_items * i / n_jobs) for i in range(n_jobs + 1)]
+    ends = even_ends(n_items, max(1, min(n_items, n_threads(), int(work / _WORTH))))
     return [slice(a, b) for a, b in pairwise(ends)]
+
+
+def even_ends(n_items: int, n_parts: int) -> list[int]:
+    """Return the boundaries of nearly equal parts of a range.
+
+    >>> even_ends(10, 3)
+    [0, 3, 7, 10]
+    """
+    return [round(n_items * i / n_parts) for i in range(n_parts + 1)]
 
 
 def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
@@ -165,7 +168,7 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     >>> by_pieces(np.negative, np.arange(3.0))
     array([-0., -1., -2.])
     """
-    if array.ndim == 0 or len(array) <= _PIECE:
+    if array.size <= _PIECE:
         return f(array)
     like = f(array[:1])
     out = np.empty((len(array), *like.shape[1:]), dtype=like.dtype)
@@ -173,28 +176,19 @@ def by_pieces(f: Callable[[Any], Any], array: Any) -> Any:
     def work(piece: slice) -> None:
         out[piece] = f(array[piece])
 
-    each_piece(work, len(array))
+    each_piece(work, len(array), array.size // len(array))
     return out
 
 
 def each_piece(work: Callable[[slice], Any], n_rows: int, n_columns: int = 1) -> list[Any]:
-    """Return the results of ``work`` for slices of so many rows, computed in threads if there are several.
+    """Return the results of ``work`` for slices of an array, computed in threads if there are several.
 
     >>> each_piece(lambda piece: piece.stop, 3)
     [3]
     """
-    step = max(1, min(_PIECE, _PIECE_ENTRIES // max(1, n_columns)))
+    step = max(1, _PIECE // max(1, n_columns))
     pieces = [slice(i, min(i + step, n_rows)) for i in range(0, n_rows, step)]
-    found: list[Any] = [None] * len(pieces)
-
-    def some(own: range, stop: threading.Event) -> None:
-        for i in own:
-            if not stop.is_set():
-                found[i] = work(pieces[i])
-
-    n_jobs = min(len(pieces), n_threads())
-    run_jobs(some, [range(len(pieces))[i::n_jobs] for i in range(n_jobs)])
-    return found
+    return run_jobs(lambda piece, stop: None if stop.is_set() else work(piece), pieces)
 
 
 def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:

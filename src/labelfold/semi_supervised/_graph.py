@@ -12,25 +12,24 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from labelfold.features import default_gamma
-from labelfold.numerics import NORMS
 from labelfold.rows import Rows, as_rows, short_indices, stored_values
 
 # Block size in MB for distances of sparse rows. It is twice as fast as scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
-# Largest entry of X for which squared distances do not overflow.
-_LARGEST = 1e145
+# Maximum entry of X for which squared distances do not overflow; in float32 its inverse is the minimum.
+_LARGEST, _LARGEST_SINGLE = 1e145, 1e15
 
 
-def in_memory(rows: Rows, most_bytes: float, estimator: str) -> Rows:
+def in_memory(rows: Rows, max_gram_bytes: float, estimator: str) -> Rows:
     """Return the rows in memory; rows of other containers are read if they fit a budget."""
     if rows.in_memory:
         return rows
     n, need = rows.shape[0], rows.shape[0] * rows.row_bytes()
-    if need > most_bytes:
+    if need > max_gram_bytes:
         raise ValueError(
             f"{estimator} looks for neighbours among all {n} rows, which takes them in memory, "
-            f"{need / 2**20:,.0f} MB, more than max_gram_bytes={most_bytes:,} allows; raise max_gram_bytes, "
+            f"{need / 2**20:,.0f} MB, more than max_gram_bytes={max_gram_bytes:,} allows; raise max_gram_bytes, "
             "or fit on some of the rows"
         )
     return rows.take(np.arange(n))
@@ -123,6 +122,7 @@ def rbf_graph(
 
 def given_graph(W: Any, n: int) -> Any:
     """Return the user's weights W (n x n) as CSR or dense float64, or raise an error if they are not valid."""
+    # Not row-wise: the user's own matrix of pairs of rows.
     W = sparse.csr_array(W, dtype=np.float64) if sparse.issparse(W) else np.asarray(W, dtype=np.float64)
     if W.shape != (n, n):
         shape = " x ".join(map(str, W.shape))
@@ -146,29 +146,24 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
            [-2.,  2.]])
     """
     L = csgraph_laplacian(W, normed=normalized)
+    # Not row-wise: a matrix of pairs of rows, whose entries SciPy returns in no order.
     return sparse.csr_array(L) if sparse.issparse(L) else L
 
 
 def _points(rows: Rows, metric: str) -> Any:
     """Return the rows for scikit-learn's neighbour search: float64, 32-bit indices, divided by norms for "cosine"."""
-    X = rows.whole().double().raw
-    largest = float(max(X.max(), -X.min()))
+    block = rows.whole().double()
+    largest = float(max(block.raw.max(), -block.raw.min()))
     if largest > _LARGEST:
         raise ValueError(f"X has entries of {largest:.1e}, whose squares overflow; divide X by a constant")
-    least, most = NORMS[np.dtype(np.float32)]
-    if rows.dtype == np.float32 and largest and not least <= largest <= most:
+    if rows.dtype == np.float32 and largest and not 1 / _LARGEST_SINGLE <= largest <= _LARGEST_SINGLE:
         raise ValueError(
             f"X has entries of {largest:.1e}, whose squares leave the range of float32; pass float64, or multiply X "
             "by a constant"
         )
-    X = short_indices(X)
-    if metric == "euclidean":  # centred, so that distances computed from products do not cancel
-        return X if sparse.issparse(X) else X - X.mean(axis=0)
-    if sparse.issparse(X):
-        norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel())
-        scale = 1 / np.where(norms > 0, norms, 1.0)
-        return sparse.csr_array(
-            (X.data * np.repeat(scale, np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape
-        )
-    norms = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(norms > 0, norms, 1.0)
+    if metric == "cosine":
+        norms = np.sqrt(block.sq())
+        return short_indices(block.scale(1 / np.where(norms > 0, norms, 1.0)).raw)
+    X = short_indices(block.raw)
+    # Centred, so that distances computed from products do not cancel. Not row-wise: sparse rows keep their zeros.
+    return X if sparse.issparse(X) else X - X.mean(axis=0)

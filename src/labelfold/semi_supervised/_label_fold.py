@@ -2,63 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import constraints, fitting
+from labelfold.base import Decisions, RowsTransformer, constraints, fitting
 from labelfold.labels import Labels
-from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
+from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
-from labelfold.rows import Rows, host, row_hashes, single_blas
-from labelfold.semi_supervised._fold import coordinates_for, training_scores
-from labelfold.semi_supervised._new_rows import FoldPredictions, embedding_of
-from labelfold.semi_supervised._solver import NEGLIGIBLE, Solution, Targets, solve, targets_of
-from labelfold.semi_supervised._trees import FEWER_TREES, N_TREES, Grown, grow
-from labelfold.semi_supervised._views import (
-    FORMS,
-    RIDGES,
-    TREES,
-    FormPieces,
-    Placed,
-    View,
-    chosen_views,
-    hold,
-    make_pieces,
-)
+from labelfold.rows import Featurized, Rows, row_hashes, single_blas
+from labelfold.semi_supervised._blend import embed
+from labelfold.semi_supervised._calibration import calibrate, probabilities
+from labelfold.semi_supervised._trees import grow
+from labelfold.semi_supervised._views import TREES, FormViews, View, chosen_views
+from labelfold.semi_supervised._weights import MINOR, Solution, Targets, default_ridges, solve, targets_of
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
-# In `refit`, views and trees whose weight is below this share of the largest are left out of the score.
-_REFIT_LEAST = 1e-2
-# Most unlabelled rows that are used when views are weighted.
+# Number of trees for each part of the labelled rows in `refit`.
+_REFIT_TREES = 5
+# Maximum number of unlabelled rows that are used when views are weighted.
 _OTHERS = 500
-# Rows among which copies of labelled rows are looked for: as many as take this room, at most.
-_COPY_BYTES, _MOST_FOR_COPIES = 1 << 24, 5000
+# Maximum number of rows among which copies of labelled rows are looked for.
+_FOR_COPIES = 5000
 # Training rows, and data for `refit`, are not saved with a model.
-_NOT_SAVED = (
-    "_held",
-    "_train",
-    "_train_scores",
-    "_pieces",
-    "_others",
-    "_for_copies",
-    "_others_hashed",
-    "_others_placed",
-    "_groups",
-    "_by_weight",
-    "_reasons",
-)
-# Number of principal coordinates for each form of the columns.
-_COORDINATES = 20
+_NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight")
 
 
-class LabelFold(FoldPredictions):
+class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     r"""Many views of the rows, weighted by how well they predict the labels, folded into one score and embedding.
 
     A view is a feature map :math:`\varphi_v(x)`: the columns, principal coordinates, an RBF or Laplace kernel, or the
@@ -194,6 +171,8 @@ class LabelFold(FoldPredictions):
     True
     """
 
+    _allowed = ("binary", "multiclass", "multilabel", "regression")
+    _by_weight: list[View]
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "views": [StrOptions({"auto"}), "array-like"],
@@ -255,9 +234,9 @@ class LabelFold(FoldPredictions):
         self._chosen_ridges()
         self._groups = None if groups is None else read_groups(groups, rows.shape[0])
         with single_blas():  # work is parallel over rows and graphs
-            self._make_views(rows)
-            self._use(labels)
-        if groups is None and self.groups_.max() + 1 < len(self.groups_):
+            self._learn_views(rows)
+            self._learn_labels(labels)
+        if groups is None and len(set(self.groups_)) < len(self.groups_):
             copied = int((np.bincount(self.groups_)[self.groups_] > 1).sum())
             warn_user(
                 f"{copied} of the {len(self.groups_)} labelled rows are exact copies of another labelled row, far "
@@ -285,134 +264,165 @@ class LabelFold(FoldPredictions):
         self : LabelFold
         """
         check_is_fitted(self)
-        if not hasattr(self, "_held"):
+        if not hasattr(self, "_forms"):
             raise ValueError(
                 "refit needs the training rows, which a saved model does not hold; fit again instead"
             )
+        n = self._train.shape[0]
         if groups is not None:
-            self._groups = read_groups(groups, self._n_rows)
+            self._groups = read_groups(groups, n)
         with single_blas():
-            self._use(self._read_labels(y, self._n_rows), full=full)
+            self._learn_labels(self._read_labels(y, n), full=full)
         return self
 
-    def _chosen_ridges(self) -> np.ndarray:
-        return np.array(
-            RIDGES if self.ridges is None else nonnegative_numbers("ridges", self.ridges, zero=False)
-        )
+    def transform(self, X: Any) -> Any:
+        """Embed rows, each independently of the others.
 
-    def _make_views(self, rows: Rows) -> None:
-        """Compute everything that does not depend on the labels."""
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, in any container that `labelfold.rows.as_rows` takes.
+
+        Returns
+        -------
+        Z : array of shape (n, n_components)
+            In host memory for arrays and files; otherwise on the device or cluster of X.
+        """
+        check_is_fitted(self)
+        return Featurized(self._rows(X, reset=False), self._embedding).values()
+
+    def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
+        """Return the contribution of each kind of view to the blended score of rows, before their common offset.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+            Rows in memory.
+
+        Returns
+        -------
+        parts : dict
+            Scores of shape (n, c) for each (family, form of the columns), named as in ``view_weights_``. Principal
+            views are part of the linear ones, since both are weighted sums of the columns.
+        """
+        check_is_fitted(self)
+        return self._scores.by_kind(self._rows(X, reset=False).whole().host())
+
+    @property
+    def label_distributions_(self) -> np.ndarray:
+        """Return the probabilities of the training rows."""
+        if not hasattr(self, "_train_scores") or self.task_ == "regression":
+            raise AttributeError("label_distributions_ takes classes, and the training rows")
+        return self._shares(self._train_scores)
+
+    def _chosen_ridges(self) -> np.ndarray:
+        if self.ridges is None:
+            return default_ridges()
+        return np.array(nonnegative_numbers("ridges", self.ridges, zero=False))
+
+    def _learn_views(self, rows: Rows) -> None:
+        """Learn everything that does not depend on the labels."""
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self._train = rows
+        self._drawn = np.random.default_rng(self._seed).permutation(rows.shape[0])[:_FOR_COPIES].copy()
         views = chosen_views(rows, self.forms, self.views)
-        self._seed, self._with_trees = seed, TREES in views
-        views = [view for view in views if view != TREES]
-        names = list(dict.fromkeys(view.form for view in views))
-        self._train, self._n_rows, budget = rows, rows.shape[0], float(self.max_gram_bytes)
-        self._pieces, self._held, self._reasons = [], {}, []
+        self._has_trees = TREES in views
+        names = list(dict.fromkeys(view.form for view in views if view != TREES))
+        self._forms, budget = [], float(self.max_gram_bytes)
         with Progress("LabelFold", len(names), self.verbose) as progress:
             for i, name in enumerate(names):
-                form = FORMS[name]().fit(rows)
-                formed, size = hold(form.of(rows), budget)
-                budget -= size
-                here = [view for view in views if view.form == name]
-                pieces, reasons = make_pieces(name, form, formed, here, self.n_anchors, seed)
-                self._pieces.append(pieces)
-                self._held[name] = formed
-                self._reasons += list(reasons.items())
+                form = FormViews(
+                    name,
+                    rows,
+                    [view for view in views if view.form == name and view != TREES],
+                    n_anchors=self.n_anchors,
+                    max_bytes=budget,
+                    sample=np.sort(self._drawn[:_OTHERS]),
+                    seed=self._seed,
+                )
+                self._forms.append(form)
+                budget -= form.n_bytes
                 progress(i + 1, 0.0)
-        drawn = np.random.default_rng(seed).permutation(self._n_rows)
-        self._others = np.sort(drawn[:_OTHERS])
-        room = int(_COPY_BYTES / max(rows.row_bytes(), 1))
-        self._for_copies = np.sort(drawn[: min(max(room, _OTHERS), _MOST_FOR_COPIES)])
-        self._others_hashed: np.ndarray | None = None
-        self._others_placed = {pieces.name: self._place(pieces, self._others) for pieces in self._pieces}
 
-    def _use(self, labels: Labels, full: bool = True) -> None:
-        """Weight the views by the labels, and store score, embedding and predictions."""
-        ridges = self._chosen_ridges()
-        groups = self._groups_of(labels.index)
+    def _learn_labels(self, labels: Labels, full: bool = True) -> None:
+        """Weight the views by the labels, and store score, embedding and predictions.
+
+        If not ``full``, only the heaviest views are used, as many as can be solved at once.
+        """
+        ridges, groups = self._chosen_ridges(), self._groups_of(labels.index)
         self.groups_ = groups.codes
         targets = targets_of(labels, groups)
-        views = None if full else self._heavy(labels.n_labelled)
-        used = [piece for piece in self._pieces if views is None or views.intersection(piece.views)]
-        found = solve(
-            used,
-            [self._place(pieces, labels.index, views) for pieces in used],
-            [self._others_placed[pieces.name].some(~labels.labelled[self._others]) for pieces in used],
-            targets,
-            ridges,
-            views,
-            NEGLIGIBLE if full else _REFIT_LEAST,
-        )
-        if self._with_trees:
-            found = self._add_trees(found, labels, targets, full)
+        views, forms = None, self._forms
+        if not full:
+            views = set(self._by_weight[: max(8, _REFIT_WORK // labels.n_labelled)])
+            forms = [form for form in forms if views.intersection(form.scales)]
+        unlabelled = ~labels.labelled[np.sort(self._drawn[:_OTHERS])]
+        found = solve(forms, labels.index, unlabelled, targets, ridges, views)
+        reasons = [line for form in self._forms for line in form.reasons.items()]
+        if self._has_trees:
+            found, why = self._with_trees(found, labels, targets, full)
+            reasons += [(TREES, why)] if why else []
         if not found.views and not found.scores.share:
             warn_user(
                 "no view of X could be made, so every row is predicted alike; view_weights_ has the reasons"
             )
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
-        self.__dict__.pop("loo_confidence_", None)
         self._scores = found.scores
-        self._store_weights(found, ridges, full)
+        self._store_weights(found, ridges, reasons)
+        weights = dict(zip(found.views, found.weights.sum(axis=1).tolist(), strict=True))
+        if full:
+            self._by_weight = sorted(weights, key=lambda view: -weights[view])
         self._calibrate(found.left_out, labels, groups)
-        F = training_scores(found.scores, used, self._train, self._held)
-        F = np.broadcast_to(F, (self._n_rows, targets.Y.shape[1]))
-        self._embedding, self.embedding_ = embedding_of(
-            found, F, labels.index, labels, self.n_components, self._train, used
+        F = found.scores.of_training(forms, self._train)
+        self._embedding, self.embedding_ = embed(
+            found.scores, weights, F, labels, self.n_components, self._train, forms
         )
-        self._train_scores = F + self._threshold()
+        self._train_scores = F + self._shift
         self.transduction_ = self._decide(self._train_scores)
 
     def _groups_of(self, index: np.ndarray) -> Groups:
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
         if self._groups is not None:
             given = self._groups.some(index)
-            refuse_one_group(given)
+            given.refuse_one_group()
             return given
-        if self._others_hashed is None:
-            self._others_hashed = row_hashes(host(self._train.take(self._for_copies).whole()))
-        own = row_hashes(host(self._train.take(index).whole()))
-        found = copies_of(own, self._others_hashed[~np.isin(self._for_copies, index)])
-        return found.groups if found.beyond_chance else Groups.single(len(index))
+        own = row_hashes(self._train.take(index).whole().host())
+        if len(np.unique(own)) < len(own):
+            # Other rows, as many as the budget for the rows in all forms allows.
+            room = max(_OTHERS, int(self.max_gram_bytes / max(self._train.row_bytes(), 1)))
+            others = np.setdiff1d(self._drawn[:room], index)
+            found = copies_of(own, row_hashes(self._train.take(others).whole().host()))
+            if found.beyond_chance:
+                return found.groups
+        return Groups.single(len(index))
 
-    def _place(self, pieces: FormPieces, index: np.ndarray, views: Collection[View] | None = None) -> Placed:
-        """Return some training rows as the views of a form need them; all views, or the given ones."""
-        T = host(self._held[pieces.name].take(index).whole().double())
-        here = [view for view in pieces.views if views is None or view in views]
-        return pieces.place_again(T, index, coordinates_for(here, pieces, len(index)))
-
-    def _add_trees(self, found: Solution, labels: Labels, targets: Targets, full: bool) -> Solution:
-        """Return the solution blended with trees on the labelled rows; `refit` uses fewer trees."""
-        X = host(self._train.take(labels.index).whole().double())
-        per_part, numbers = N_TREES if full else FEWER_TREES, labels.task == "regression"
+    def _with_trees(
+        self, found: Solution, labels: Labels, targets: Targets, full: bool
+    ) -> tuple[Solution, str]:
+        """Return the solution blended with trees on the labelled rows, or why there are none."""
         grown = grow(
-            X, targets.Y + targets.offset, targets.scale, numbers, per_part, self._seed, targets.groups
+            self._train.take(labels.index).whole().double().host(),
+            targets.Y + targets.offset,
+            targets.scale,
+            labels.task == "regression",
+            self._seed,
+            targets.groups,
+            **({} if full else {"per_part": _REFIT_TREES}),
         )
-        self._reasons = [
-            (view, why) for view, why in self._reasons if view != TREES
-        ]  # weights for the previous labels
-        if isinstance(grown, Grown):
-            return found.with_trees(grown, targets, 0.0 if full else _REFIT_LEAST)
-        self._reasons.append((TREES, grown))
-        return found
+        if isinstance(grown, str):
+            return found, grown
+        return found.with_trees(grown, targets, 0.0 if full else MINOR), ""
 
-    def _heavy(self, n_labelled: int) -> set[View]:
-        """Return the heaviest views, as many as `refit` can solve at once."""
-        return set(self._by_weight[: max(8, _REFIT_WORK // n_labelled)])
-
-    def _store_weights(self, found: Solution, ridges: np.ndarray, full: bool) -> None:
-        total = found.weights.sum(axis=1)
-        order = np.argsort(-total, kind="stable")
-        views = [found.views[i] for i in order]
-        table = [
-            (view, total[i], found.errors[i].min(), ridges[found.errors[i].argmin()], "")
-            for i, view in zip(order, views, strict=True)
+    def _store_weights(self, found: Solution, ridges: np.ndarray, reasons: list[tuple[View, str]]) -> None:
+        lines = [
+            (view, w.sum(), errors.min(), ridges[errors.argmin()], "")
+            for view, w, errors in zip(found.views, found.weights, found.errors, strict=True)
         ]
         if found.scores.share:
-            table.append((TREES, found.scores.share, found.tree_error, np.nan, ""))
-            table.sort(key=lambda line: -line[1])
-        table += [(view, 0.0, np.nan, np.nan, reason) for view, reason in self._reasons]
-        used, weight, error, ridge, left_out = zip(*table, strict=True) if table else [()] * 5
+            lines.append((TREES, found.scores.share, found.tree_error, np.nan, ""))
+        lines.sort(key=lambda line: -line[1])
+        lines += [(view, 0.0, np.nan, np.nan, why) for view, why in reasons]
+        used, weight, error, ridge, left_out = zip(*lines, strict=True) if lines else [()] * 5
         self.view_weights_ = {
             "view": np.array([view.name for view in used], dtype=str),
             "form": np.array([view.form for view in used], dtype=str),
@@ -422,8 +432,26 @@ class LabelFold(FoldPredictions):
             "ridge": np.array(ridge, dtype=np.float64),
             "left_out": np.array(left_out, dtype=str),
         }
-        if full:
-            self._by_weight = views
+
+    def _calibrate(self, left_out: np.ndarray, labels: Labels, groups: Groups) -> None:
+        """Calibrate probabilities on leave-one-out scores, and store leave-one-out predictions and score."""
+        self._steepness, self._shift, (self.loo_score_, *interval) = calibrate(left_out, labels, groups)
+        self.loo_interval_ = tuple(interval)
+        left_out = left_out + self._shift
+        self.loo_predictions_ = self._decide(left_out)
+        self.__dict__.pop("loo_confidence_", None)
+        if self.task_ != "regression":
+            p = self._shares(left_out)
+            several = self.task_ == "multilabel"
+            self.loo_confidence_ = np.maximum(p, 1 - p).prod(axis=1) if several else p.max(axis=1)
+
+    def _score_rows(self, rows: Rows) -> np.ndarray:
+        F = np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)
+        return F + self._shift
+
+    def _shares(self, F: np.ndarray) -> np.ndarray:
+        """Return probabilities, calibrated on leave-one-out scores."""
+        return probabilities(self._steepness * F, self.task_)
 
     @property
     def _n_features_out(self) -> int:
@@ -445,7 +473,7 @@ class LabelFold(FoldPredictions):
         return {name: value for name, value in state.items() if name not in _NOT_SAVED}
 
 
-def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
+def unsupervised(fold: LabelFold, index: np.ndarray, n_coordinates: int = 20) -> np.ndarray:
     """Return principal coordinates of some training rows in every form of the columns.
 
     Forms have equal weight: the mean squared norm of each over all rows is 1.
@@ -456,16 +484,17 @@ def unsupervised(fold: LabelFold, index: np.ndarray) -> np.ndarray:
         A fitted model with its training rows.
     index : ndarray of shape (t,)
         Indices of training rows.
+    n_coordinates : int
+        Number of coordinates for each form.
 
     Returns
     -------
     R : ndarray of shape (t, k)
     """
     parts = [np.zeros((len(index), 1))]
-    for pieces in fold._pieces:
-        spread = pieces.deviations[:_COORDINATES]
-        if len(index) and len(spread):
-            T = host(fold._held[pieces.name].take(index).whole().double())
-            C = pieces.coordinates.first(len(spread))(T)
-            parts.append(C / np.sqrt((spread**2).sum()))
+    for form in fold._forms:
+        axes = form.axes.first(n_coordinates)
+        if len(index) and len(axes.deviations):
+            T = form.rows.take(index).whole().double().host()
+            parts.append(axes(T) / np.sqrt((axes.deviations**2).sum()))
     return np.hstack(parts)

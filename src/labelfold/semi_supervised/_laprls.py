@@ -22,7 +22,7 @@ from labelfold.base import (
     indicator_scores,
     linear_values,
 )
-from labelfold.features import KernelMap, default_gamma, kernel_map, kernel_spread
+from labelfold.features import KernelMap, default_gamma, kernel_map
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import MAX_GRAM_BYTES, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
@@ -36,12 +36,13 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
-EPS = float(np.finfo(np.float64).eps)
+_EPS = float(np.finfo(np.float64).eps)
 # Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
-_WHOLE = 512
-_SKETCH = 64
-_COLUMNS = 64  # columns of a block of products; the block has n times as many numbers
-_ROUNDS = 3
+_MAX_WHOLE = 512
+# Columns of a sketch, and of a block of products, which has n times as many numbers.
+_BLOCK = 64
+# Maximum number of times that the preconditioned iterations are restarted from the exact residual.
+_MAX_RESTARTS = 3
 
 
 class LapRLS(Decisions, KernelForm):
@@ -323,7 +324,7 @@ class LapRLS(Decisions, KernelForm):
                 found = solve_kernel(K, L, index, Y, **self._weights(ridge, len(index)))
                 return found, K @ found.W
 
-            return in_kernel_space, lambda: kernel_spread(K)
+            return in_kernel_space, lambda: KernelMap.spread(K)
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
@@ -433,8 +434,8 @@ def solve_linear(
 
     def operator(V: np.ndarray) -> np.ndarray:
         out = np.empty((d, V.shape[1]))
-        for start in range(0, V.shape[1], _COLUMNS):
-            here = slice(start, start + _COLUMNS)
+        for start in range(0, V.shape[1], _BLOCK):
+            here = slice(start, start + _BLOCK)
             Z = rows.get(rows @ V[:, here]).astype(np.float64, copy=False)  # (n, q), labelled rows centred
             T, pull = np.zeros_like(Z), np.zeros(())
             if weight:
@@ -450,7 +451,7 @@ def solve_linear(
     norms = np.linalg.norm(B, axis=0)
     # Plain iterations first: they suffice if the ridge is large or the columns have similar scales.
     W, rest, n_iter, residual, sketch = np.zeros_like(B), B, 0, np.inf, None
-    for round_ in range(_ROUNDS + 1):
+    for restart in range(_MAX_RESTARTS + 1):
         found = preconditioned_cg(
             operator,
             B,
@@ -459,19 +460,17 @@ def solve_linear(
             rest=rest,
             tol=tol / 2,
             max_iter=max_iter - n_iter,
-            callback=None if callback is None else partial(_later, callback, n_iter),
-            patience=np.inf if round_ else 30.0,
+            callback=None if callback is None else partial(_continued, callback, n_iter),
+            patience=np.inf if restart else 30.0,
         )
         W, n_iter = W + found.X, n_iter + found.n_iter
         rest = B - operator(W) - ridge * W
-        before, residual = (
-            residual,
-            float((np.linalg.norm(rest, axis=0) / np.where(norms > 0, norms, 1.0)).max(initial=0.0)),
-        )
-        if residual <= tol or n_iter >= max_iter or (round_ > 1 and residual > before / 2):
+        before = residual
+        residual = float((np.linalg.norm(rest, axis=0) / np.where(norms > 0, norms, 1.0)).max(initial=0.0))
+        if residual <= tol or n_iter >= max_iter or (restart > 1 and residual > before / 2):
             break
         if sketch is None:
-            sketch = nystrom_sketch(operator, d, d if d <= _WHOLE else min(d, _SKETCH + q), rng)
+            sketch = nystrom_sketch(operator, d, d if d <= _MAX_WHOLE else min(d, _BLOCK + q), rng)
     if residual > tol:
         warn_user(
             f"LapRLS stopped after {n_iter} iterations with a relative residual of {residual:.1e}, short of "
@@ -500,7 +499,7 @@ def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smo
     # LAPACK factors the transpose in place.
     norm = linalg.lapack.dlange("1", M.T)
     LU, pivots, failed = linalg.lapack.dgetrf(M.T, overwrite_a=1)
-    if failed or linalg.lapack.dgecon(LU, norm)[0] < _least_rcond(n):
+    if failed or linalg.lapack.dgecon(LU, norm)[0] < _min_rcond(n):
         raise linalg.LinAlgError("the ridge is lost beside the graph's term")
     return linalg.lu_solve((LU, pivots), A, trans=1, overwrite_b=True, check_finite=False)
 
@@ -522,7 +521,7 @@ def solve_deformed(
     C = C + n_labelled * np.eye(n_labelled)
     norm = linalg.lapack.dlange("1", C)
     U, failed = linalg.lapack.dpotrf(C, overwrite_a=1)
-    if failed or linalg.lapack.dpocon(U, norm)[0] < _least_rcond(n_labelled):
+    if failed or linalg.lapack.dpocon(U, norm)[0] < _min_rcond(n_labelled):
         raise linalg.LinAlgError("the labels are lost beside the kernel")
     S = linalg.lapack.dpotrs(U, Yc)[0]
     if not fit_intercept:
@@ -562,13 +561,13 @@ def solve_spectrum(
     """Solve the same problem as `solve_kernel` by eigenvalues: slower, but stable for any scale of the kernel."""
     n = len(K)
     values, U = np.linalg.eigh((K + K.T) / 2)
-    keep = values > n * EPS * values[-1]
+    keep = values > n * _EPS * values[-1]
     root, U = np.sqrt(values[keep]), U[:, keep]
     F = U * root  # K = F F', so that g(x_i) = f_i'v and its norm is that of v
     B = F.T @ (L @ F) * (smoothness / n**2) if smoothness else np.zeros((len(root), len(root)))
     b, V = np.linalg.eigh((B + B.T) / 2)
-    least = n * EPS * b.max(initial=0.0)  # smaller values are round-off
-    V = V / np.sqrt(ridge + np.maximum(b, least))  # both penalties of g = F V c add up to |c|^2
+    b = np.maximum(b, n * _EPS * b.max(initial=0.0))  # smaller values are round-off
+    V = V / np.sqrt(ridge + b)  # both penalties of g = F V c add up to |c|^2
     X = (F @ V)[index]
     x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
     P, s, Qt = np.linalg.svd(X - x_mean, full_matrices=False)
@@ -576,11 +575,11 @@ def solve_spectrum(
     return Smooth(U / root @ (V @ C), y_mean - x_mean @ C if fit_intercept else y_mean, 1, 0.0)
 
 
-def _least_rcond(n: int) -> float:
+def _min_rcond(n: int) -> float:
     """Return the reciprocal condition below which a factor of an n x n matrix is not trusted."""
-    return 10 * n * EPS
+    return 10 * n * _EPS
 
 
-def _later(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
+def _continued(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
     """Call back with the count of iterations continued."""
     callback(done + i, value)

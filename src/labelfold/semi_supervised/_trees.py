@@ -16,22 +16,19 @@ import numpy as np
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
-from labelfold.model_selection import Groups, deal_groups
-from labelfold.rows import dense, n_threads, run_jobs
+from labelfold.model_selection import Groups
+from labelfold.rows import dense, dense_block_rows, n_threads, run_jobs
 
-# Number of parts of the labelled rows, and number of trees grown without each part; fewer in `refit`.
+# Number of parts of the labelled rows; each is left out of some of the trees.
 _PARTS = 10
-N_TREES, FEWER_TREES = 16, 5
-# Largest number of columns for trees, which need dense columns.
-_MOST_COLUMNS = 5000
-# Most leaves of a tree, and most numbers in the nodes of all trees together.
-_LEAVES, _NUMBERS = 2000, 4_000_000
-# Largest share of trees in the blend, and the rate at which it falls as their error grows.
-_SHARE, _POWER = 0.5, 1 / 60
-# Number of entries of a block of rows.
-_SLAB = 2**22
+# Maximum number of columns for trees, which need dense columns.
+_MAX_COLUMNS = 5000
+# Maximum number of leaves of a tree, and of numbers in the nodes of all trees together.
+_MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
+# Maximum share of trees in the blend. It falls with a power of their error, by one more for each so many labels.
+_MAX_SHARE, _ROWS_A_POWER = 0.5, 60
 # Larger numbers are clipped to this value, to stay in the range of single precision.
-_FAR = 1e30
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 class Grown(NamedTuple):
@@ -54,9 +51,9 @@ def grow(
     Y: np.ndarray,
     scale: np.ndarray | float,
     numbers: bool,
-    per_part: int,
     seed: int,
     groups: Groups | None = None,
+    per_part: int = 16,
 ) -> Grown | str:
     """Return trees of the labelled rows, or why there are none.
 
@@ -70,18 +67,18 @@ def grow(
         Errors are divided by this before their squares are summed over the columns.
     numbers : bool
         Whether Y holds numbers. A split then considers all columns, otherwise the square root of their number.
-    per_part : int
-        Number of trees for each part of the rows.
     seed : int
     groups : Groups, optional
         Rows that are in the same part.
+    per_part : int
+        Number of trees for each part of the rows.
     """
     n, c = Y.shape
     groups = Groups.single(n) if groups is None else groups
     parts = min(_PARTS, len(groups))
-    per_part = min(per_part, _NUMBERS // (2 * parts * min(n, _LEAVES) * c))
-    if X.shape[1] > _MOST_COLUMNS:
-        return f"trees are grown on {_MOST_COLUMNS:,} columns at most"
+    per_part = min(per_part, _MAX_NUMBERS // (2 * parts * min(n, _MAX_LEAVES) * c))
+    if X.shape[1] > _MAX_COLUMNS:
+        return f"trees are grown on {_MAX_COLUMNS:,} columns at most"
     if per_part < 2:
         return f"trees of {n:,} labelled rows and {c:,} columns of y would take too much room"
     X = dense(X)
@@ -92,14 +89,14 @@ def grow(
     if parts < 2:
         return "the labelled rows are one group"
     size = np.where(size > 0, size, 1.0)
-    order = _in_turn(X, Y, numbers, seed)
+    order = _spread_order(X, Y, numbers, seed)
     part = np.arange(n) % parts
     if not groups.are_single:
         part = _parts_of_groups(Y, numbers, groups, parts, order)[order]
         parts = part.max() + 1
     # Many splits are equally good. Rounding removes round-off, which would otherwise choose among them.
-    places, Y = single(X, middle, size)[order], (Y / scale)[order].round(9)
-    settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _LEAVES}
+    scaled, Y = single(X, middle, size)[order], (Y / scale)[order].round(9)
+    settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _MAX_LEAVES}
 
     def grow_without(some: np.ndarray, stop: Event) -> list[list[Any]]:
         """Return the trees that are grown without each of some parts."""
@@ -107,11 +104,11 @@ def grow(
         for i in some:
             if stop.is_set():
                 break
-            seen = part != i
+            others = part != i
             seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
             trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
             with config_context(skip_parameter_validation=True):  # slower than growing a tree
-                grown.append([tree.fit(places[seen], Y[seen], check_input=False).tree_ for tree in trees])
+                grown.append([tree.fit(scaled[others], Y[others], check_input=False).tree_ for tree in trees])
         return grown
 
     jobs = np.array_split(np.arange(parts), min(parts, n_threads()))
@@ -119,14 +116,14 @@ def grow(
     left_out = np.empty_like(Y)
     for i, trees in enumerate(grown):
         here = part == i
-        said = np.mean([tree.predict(places[here]) for tree in trees], axis=0)
-        left_out[order[here]] = said.reshape(-1, c) * scale
+        mean = np.mean([tree.predict(scaled[here]) for tree in trees], axis=0)
+        left_out[order[here]] = mean.reshape(-1, c) * scale
     every = [tree for trees in grown for tree in trees]
     values = np.concatenate([tree.value for tree in every]).reshape(-1, c) * scale
     return Grown(TreeNodes(every, values, middle, size), left_out)
 
 
-def _in_turn(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:
+def _spread_order(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:
     """Return an order of the rows that spreads each class, or similar numbers, evenly over the parts.
 
     It depends neither on the order of the rows nor on that of the classes.
@@ -147,9 +144,8 @@ def _parts_of_groups(
     if numbers:
         kinds = np.argsort(np.argsort(Y[:, 0], kind="stable")) * parts // len(Y)
     first = np.unique(groups.codes[order], return_index=True)[1]
-    dealt = deal_groups(
-        np.eye(kinds.max() + 1)[kinds], groups, np.full(parts, 1 / parts), np.argsort(first), strict=False
-    )
+    shares = np.full(parts, 1 / parts)
+    dealt = groups.dealt(np.eye(kinds.max() + 1)[kinds], shares, np.argsort(first), strict=False)
     return np.unique(dealt, return_inverse=True)[1].ravel()
 
 
@@ -168,11 +164,11 @@ def share_of_trees(
         Rows that were left out together. l is the number of groups.
     """
     groups = Groups.single(len(views)) if groups is None else groups
-    n, least = len(groups), np.finfo(np.float64).tiny
+    n, tiny = len(groups), np.finfo(np.float64).tiny
 
     def share(views: Any, trees: Any, n: int) -> Any:
-        behind = np.log(np.maximum(trees, least)) - np.log(np.maximum(views, least))
-        return _SHARE * np.exp(-_POWER * n * np.maximum(behind, 0.0))
+        behind = np.log(np.maximum(trees, tiny)) - np.log(np.maximum(views, tiny))
+        return _MAX_SHARE * np.exp(-n / _ROWS_A_POWER * np.maximum(behind, 0.0))
 
     each = share(groups.without(views), groups.without(trees), n - 1)
     return float(share(views.sum(), trees.sum(), n)), each
@@ -231,7 +227,7 @@ class TreeNodes:
         columns = slice(None) if self._compiled else self.columns
         X = X[:, columns]
         middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
-        slab = max(1, _SLAB // X.shape[1])
+        slab = dense_block_rows(8 * X.shape[1])
         slabs = (X[at : at + slab] for at in range(0, X.shape[0], slab))
         parts = [self._mean(single(dense(rows), middle, size)) for rows in slabs]
         return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
@@ -261,5 +257,5 @@ class TreeNodes:
 def single(X: np.ndarray, middle: np.ndarray | None = None, size: np.ndarray | None = None) -> np.ndarray:
     """Return rows in single precision for scikit-learn's trees, with a middle subtracted, and divided by a size."""
     if middle is not None:
-        X = np.clip((X - middle) / size, -_FAR, _FAR)
+        X = np.clip((X - middle) / size, -_LARGEST, _LARGEST)
     return np.ascontiguousarray(X, dtype=np.float32)

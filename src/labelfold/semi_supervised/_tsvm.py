@@ -21,8 +21,6 @@ from labelfold.utils import Interval, Progress, warn_user
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100
-# Weight of the unlabelled rows in the first stage, relative to the last stage.
-_FIRST_WEIGHT = 1e-4
 
 
 class TSVM(Decisions, RowsEstimator):
@@ -46,7 +44,7 @@ class TSVM(Decisions, RowsEstimator):
     C_U                lambda' / (lambda u)  weight of an unlabelled row, C ``unlabeled_weight`` l / u
     unlabeled_weight   lambda'               weight of all unlabelled rows over that of all labelled ones
     positive_fraction  r                     share of positive unlabelled rows
-    max_switches       S                     most pairs that exchange labels at once
+    max_switches       S                     maximum number of pairs that exchange labels at once
     =================  ====================  ===========================================================
 
     Parameters
@@ -65,9 +63,9 @@ class TSVM(Decisions, RowsEstimator):
     n_stages : int, default=10
         Number of stages in which the weight of the unlabelled rows grows, each time by the same factor.
     max_switches : int, default=None
-        Most pairs that exchange labels at once; None for no limit.
+        Maximum number of pairs that exchange labels at once; None for no limit.
     max_iter : int, default=50
-        Most trainings of an SVM in a stage.
+        Maximum number of trainings of an SVM in a stage.
     tol : float, default=1e-4
         Relative duality gap at which the training of an SVM stops.
     max_gram_bytes : int, default=512 MB
@@ -226,14 +224,10 @@ class TSVM(Decisions, RowsEstimator):
         self.objective_ = [[np.array(stage) for stage in machine.objective] for machine in machines]
         self.n_iter_ = max(sum(map(len, machine.objective)) for machine in machines)
         self._keep_task(labels.task, labels.classes)
-        scores = self.switched_signs_.astype(np.float64)
-        if labels.task == "multiclass":
-            scores = np.column_stack([machine.margins[unlabelled] for machine in machines])
-        decided = self._decide(scores)
-        known = labels.decode(labels.values)
-        self.transduction_ = np.empty((labels.n_rows, *known.shape[1:]), dtype=known.dtype)
-        self.transduction_[unlabelled] = decided
-        self.transduction_[labels.index] = known
+        several = labels.task == "multiclass"
+        scores = np.column_stack([machine.margins if several else machine.signs for machine in machines])
+        self.transduction_ = self._decide(scores)
+        self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
     def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[Machine]:
@@ -296,13 +290,13 @@ def _fractions(given: Any, labels: Labels) -> np.ndarray:
     return fractions.reshape(-1)
 
 
-def _in_memory(rows: Rows, most_bytes: int) -> Any:
+def _in_memory(rows: Rows, max_gram_bytes: int) -> Any:
     """Return X as an array or sparse matrix, from any container within the budget."""
     needed = rows.shape[0] * rows.row_bytes()
-    if not rows.in_memory and needed > most_bytes:
+    if not rows.in_memory and needed > max_gram_bytes:
         raise ValueError(
             f"TSVM works on rows in memory, and these would take {needed:.3g} bytes of it, where max_gram_bytes="
-            f"{most_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
+            f"{max_gram_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
         )
     return rows.whole().raw
 
@@ -404,7 +398,7 @@ def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable
     return replace(trained, short=trained.short + 1)
 
 
-def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.ndarray:
+def switches(margins: np.ndarray, signs: np.ndarray, max_pairs: int | None) -> np.ndarray:
     """Return the rows, as many positive as negative ones, that lower the objective by exchanging their signs.
 
     A positive and a negative row gain if the negative row has the larger margin, since l(z) - l(-z) decreases in z
@@ -416,7 +410,7 @@ def switches(margins: np.ndarray, signs: np.ndarray, most: int | None) -> np.nda
     positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     positive = positive[np.argsort(margins[positive], kind="stable")]
     negative = negative[np.argsort(-margins[negative], kind="stable")]
-    m = min(len(positive), len(negative), len(signs) if most is None else most)
+    m = min(len(positive), len(negative), len(signs) if max_pairs is None else max_pairs)
     gains = margins[positive[:m]] < margins[negative[:m]]
     m = int(np.count_nonzero(gains))  # the first m pairs, since gains are sorted
     return np.concatenate([positive[:m], negative[:m]])
@@ -452,8 +446,8 @@ def _svm(
     return found._replace(intercept=found.intercept - step), margins - step
 
 
-def stage_weights(last: float, n_stages: int) -> np.ndarray:
-    """Return the weights of an unlabelled row in the stages; empty if the last weight is 0."""
+def stage_weights(last: float, n_stages: int, first: float = 1e-4) -> np.ndarray:
+    """Return the weights of an unlabelled row in the stages, empty if the last is 0; ``first`` is relative to it."""
     if last == 0:
         return np.empty(0)
-    return last * np.geomspace(_FIRST_WEIGHT if n_stages > 1 else 1.0, 1.0, n_stages)
+    return last * np.geomspace(first if n_stages > 1 else 1.0, 1.0, n_stages)

@@ -1,53 +1,19 @@
-"""The list of forms and views of LabelFold. Their choice is in this one place."""
+"""The views of LabelFold: which there are, and what the views of one form of the columns share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
-from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from labelfold.features import (
-    DIRECT,
-    ROWS_AN_ANCHOR,
-    AnchorGraph,
-    Anchors,
-    AsTheyAre,
-    ColumnForm,
-    Formed,
-    Ranks,
-    RootCounts,
-    TfIdf,
-    UnitRows,
-    UnitVariance,
-    anchor_graph,
-    cluster,
-    density,
-    distances,
-    joined,
-    looks_like_counts,
-    means_around,
-    nearest_anchors,
-    principal_axes,
-    rows_around,
-    sample,
-)
-from labelfold.rows import Block, Featurized, Rows, as_rows, host, n_threads, run_jobs
+from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, principal_axes
+from labelfold.rows import Rows, dense, short_indices
 
-FORMS = {
-    "as they are": AsTheyAre,
-    "unit variance": UnitVariance,
-    "ranks": Ranks,
-    "unit rows": UnitRows,
-    "tf-idf": TfIdf,
-    "root counts": RootCounts,
-}
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
 # trees improve tables, and harm signals.
@@ -61,27 +27,21 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "1/(t+.02)^6": lambda t: (t + 0.02) ** -6.0,
     "exp(-30t)": lambda t: np.exp(-30 * t),
 }
-RIDGES = tuple(10.0**p for p in range(-3, 2))
 # Families with a reserved share of the weight, and how fast it falls with their loss. Linear views always keep some.
 # On tables Laplace views differ most from the others, so a blend gains from them even if their own loss is larger.
 RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}
-# Number of functions kept for each graph.
-N_EIGENVECTORS = 150
 # Rows with a smaller share of non-zeros than the first value, in more columns than the second, are treated like text.
 _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
 # Counts with fewer columns than the first value are a table. Tables with more columns than the second are assumed to
 # have one unit.
 _COUNT_COLUMNS, _TABLE_COLUMNS = 50, 100
-# Number of principal coordinates if the smaller side of X is decomposed directly, and otherwise.
-_COORDINATES, _FEWER_COORDINATES = 1000, 100
-# Most entries of the matrix of principal directions.
-_BASIS = 16_000_000
-# Sample size for estimating the mean of a kernel.
+# A kernel is approximated from this many rows: its mean over all rows and, with more labelled rows, by the Nystroem
+# method.
 _KERNEL_ROWS = 1000
-# All rows are anchors if there are at most this many times as many rows as requested anchors.
-_ALL_ROWS = 1.5
-# Up to this many entries (anchors times columns), anchors are means of rows; beyond it they are rows.
-_DENSE_ANCHORS = 4_000_000
+# With more labelled rows and more columns than this, a linear view uses principal coordinates.
+_LINEAR_ROWS = 1500
+# Eigenvalues of a kernel, or of a covariance, below this share of the largest are round-off.
+ROUND_OFF = 1e-10
 
 
 @dataclass(frozen=True)
@@ -124,6 +84,11 @@ class View:
             return f"graph {self.value:g}{where}, {self.filter}"
         return "extra trees" if self.family == "trees" else self.family
 
+    @property
+    def graph(self) -> tuple[int, int]:
+        """The space and the number of nearest anchors of a graph view."""
+        return self.space, int(self.value)
+
 
 # Extra trees are not a view: they are blended with the score of all views.
 TREES = View("as they are", "trees")
@@ -142,19 +107,11 @@ def views_of(form: str) -> tuple[View, ...]:
     return (*linear, *principal, *rbf, *laplace, *graph)
 
 
-def instead(view: View) -> View:
+def _of_all_coordinates(view: View) -> View:
     """Return the view of all coordinates that replaces one with more coordinates than exist."""
     if view.family == "principal" and not view.value:
         return replace(view, family="linear", space=0)
     return replace(view, space=0)
-
-
-def merged(views: list[View]) -> list[View]:
-    """Return the views without duplicates; priors of equal views are added."""
-    found: dict[View, View] = {}
-    for view in views:
-        found[view] = replace(view, prior=view.prior + found[view].prior) if view in found else view
-    return list(found.values())
 
 
 def chosen_views(rows: Rows, forms: Any, views: Any) -> list[View]:
@@ -187,323 +144,302 @@ def _known(names: Sequence[str], known: Any, parameter: str) -> list[str]:
     return list(names)
 
 
-class PrincipalCoordinates:
-    """The first q principal coordinates of rows in their form. For `Featurized`."""
-
-    def __init__(self, basis: np.ndarray, mean: np.ndarray) -> None:
-        self.basis = basis
-        self.offset = mean @ basis
-
-    def __call__(self, T: Any) -> np.ndarray:
-        """Return the coordinates of some rows."""
-        return T @ self.basis.astype(T.dtype, copy=False) - self.offset.astype(T.dtype, copy=False)
-
-    def first(self, q: int | None) -> PrincipalCoordinates:
-        """Return the first q of these coordinates."""
-        some = copy(self)
-        some.basis, some.offset = self.basis[:, :q], self.offset[:q]
-        return some
-
-
-class AnchorSpace:
-    """The anchors of one space: the first q principal coordinates, or all columns if q is 0.
-
-    Attributes
-    ----------
-    k : int
-        Number of nearest anchors to search.
-    joins : tuple of ndarray
-        Distances (n, k) and indices (n, k) of each training row's nearest anchors; empty in a saved model.
-    """
-
-    def __init__(self, q: int, anchors: Anchors, k: int, joins: tuple = ()) -> None:
-        self.q, self.anchors, self.k, self.joins = q, anchors, k, joins
-
-
-class FormPieces:
-    """The parts that views of one form share, learned from all rows without labels.
-
-    Attributes
-    ----------
-    name, form : str, ColumnForm
-        The form.
-    mean, total : ndarray of shape (d,), float
-        The mean row in the form, and the mean squared distance from it.
-    mean_absolute : float
-        The mean over pairs of rows of the sum of absolute differences; 0 if no view needs it.
-    coordinates, deviations : PrincipalCoordinates, ndarray of shape (q,)
-        Principal coordinates and their standard deviations.
-    spaces : list of AnchorSpace
-    graphs : dict of (int, int) to AnchorGraph
-        The smoothest functions on the graph of s nearest anchors in the space of q coordinates, by (q, s).
-    scales : dict of str to float
-        The mean squared norm of each view's features over all rows, before they are scaled to 1.
-    views : list of View
-        The views that could be computed.
-    """
-
-    mean: np.ndarray
-    total: float
-    coordinates: PrincipalCoordinates
-    deviations: np.ndarray
-
-    def __init__(self, name: str, form: ColumnForm) -> None:
-        self.name, self.form = name, form
-        self.mean_absolute = 0.0
-        self.spaces: list[AnchorSpace] = []
-        self.graphs: dict[tuple[int, int], AnchorGraph] = {}
-        self.scales: dict[str, float] = {}
-        self.views: list[View] = []
-
-    def space(self, q: int) -> AnchorSpace:
-        """Return the anchors of the space of q coordinates."""
-        return next(space for space in self.spaces if space.q == q)
-
-    def place(self, T: Any, spaces: Collection[int] | None = None, q: int | None = None) -> Placed:
-        """Return some rows in the representations that the views need.
-
-        Nearest anchors are searched in the given spaces, and the first q principal coordinates computed; all when
-        None.
-        """
-        C, joins = self.coordinates.first(q)(T), {}
-        for space in self.spaces:
-            if spaces is None or space.q in spaces:
-                joins[space.q] = space.anchors.nearest(C[:, : space.q] if space.q else T, space.k)
-        return Placed(T, C, joins, {})
-
-    def place_again(self, T: Any, index: np.ndarray, q: int | None = None) -> Placed:
-        """Return the same for training rows, whose nearest anchors are known."""
-        joins = {space.q: tuple(part[index] for part in space.joins) for space in self.spaces}
-        return Placed(T, self.coordinates.first(q)(T), joins, {})
-
-    def join(self, q: int, s: float, placed: Placed) -> sparse.csr_array:
-        """Return z(x) of some rows: their weights for the s nearest anchors of a space."""
-        key = (q, int(s))
-        if key not in placed.made:
-            distance, which = placed.joins[q]
-            placed.made[key] = joined(distance, which, int(s), self.space(q).anchors.points.shape[0])
-        return placed.made[key]
-
-    def only(self, spaces: Collection[int], q: int) -> FormPieces:
-        """Return a copy that can only place new rows among the anchors of some spaces and in q coordinates."""
-        some = FormPieces(self.name, self.form)
-        some.coordinates = self.coordinates.first(q)
-        some.spaces = [
-            AnchorSpace(space.q, space.anchors, space.k) for space in self.spaces if space.q in spaces
-        ]
-        return some
-
-
-class Placed(NamedTuple):
+class FormRows(NamedTuple):
     """Some rows in the representations that the views of a form need.
 
     Attributes
     ----------
     T, C : array of shape (n, d), (n, q)
         The rows in the form, and their principal coordinates.
-    joins : dict of int to tuple of ndarray
+    nearest : dict of int to tuple of ndarray
         Distances and indices of their nearest anchors, by space.
-    made : dict
-        Cached results: z(x) by space and number of neighbours, and distances from the labelled rows by family and
-        space.
+    cache : dict
+        Weights of the nearest anchors by space and number of neighbours, and distances from the labelled rows by
+        family and space.
     """
 
     T: Any
     C: Any
-    joins: dict[int, tuple[np.ndarray, np.ndarray]]
-    made: dict[Any, Any]
+    nearest: dict[int, tuple[np.ndarray, np.ndarray]]
+    cache: dict[Any, Any]
 
-    def some(self, index: np.ndarray) -> Placed:
+    def some(self, index: np.ndarray) -> FormRows:
         """Return some of the rows."""
-        joins = {q: (distance[index], which[index]) for q, (distance, which) in self.joins.items()}
-        return Placed(self.T[index], self.C[index], joins, {})
+        nearest = {q: (distance[index], which[index]) for q, (distance, which) in self.nearest.items()}
+        return FormRows(self.T[index], self.C[index], nearest, {})
+
+    def points(self, q: int) -> Any:
+        """Return the rows in the space of q coordinates, or of all columns if q is 0."""
+        return self.C[:, :q] if q else self.T
 
 
-def make_pieces(
-    name: str, form: ColumnForm, rows: Rows, views: list[View], n_anchors: int, random_state: Any
-) -> tuple[FormPieces, dict[View, str]]:
-    """Return the parts that views of a form share, and the reasons why some views cannot be computed.
+class Regressors(NamedTuple):
+    """The labelled rows and some other rows in a view.
+
+    Attributes
+    ----------
+    own : ndarray of shape (l, l) or (l, p)
+        The kernel of the labelled rows, or their features if these are fewer than the rows.
+    others : ndarray of shape (u, l) or (u, p)
+        The kernel of other rows with the labelled rows, or the features of the other rows.
+    is_kernel : bool
+    """
+
+    own: np.ndarray
+    others: np.ndarray
+    is_kernel: bool
+
+
+class FormMap:
+    """What the views of one form need of a row, as a function of the row.
+
+    Attributes
+    ----------
+    name, form : str, ColumnForm
+        The form.
+    axes : PrincipalAxes
+    spaces : dict of int to AnchorSpace
+        Anchors, by the number of principal coordinates of their space.
+    """
+
+    def __init__(self, name: str, form: Any, axes: Any, spaces: dict[int, Any]) -> None:
+        self.name, self.form, self.axes, self.spaces = name, form, axes, spaces
+
+    def __call__(self, X: Any) -> FormRows:
+        """Return new rows as the views need them."""
+        rows = self.without_anchors(self.form.apply(X))
+        for q, space in self.spaces.items():
+            rows.nearest[q] = space.anchors.nearest(rows.points(q), space.k)
+        return rows
+
+    def without_anchors(self, T: Any) -> FormRows:
+        """Return rows in the form as views without a graph need them."""
+        return FormRows(T, self.axes(T), {}, {})
+
+    def anchor_weights(self, q: int, s: int, rows: FormRows) -> sparse.csr_array:
+        """Return z(x) of some rows: their weights for the s nearest anchors of a space."""
+        if (q, s) not in rows.cache:
+            rows.cache[q, s] = self.spaces[q].weights(rows.nearest[q], s)
+        return rows.cache[q, s]
+
+    def reduced(self, spaces: Iterable[int], q: int) -> FormMap:
+        """Return a map with some of the spaces and the first q coordinates, and nothing of the training rows."""
+        kept = {space: self.spaces[space].without_rows() for space in sorted(spaces)}
+        return FormMap(self.name, self.form, self.axes.first(q), kept)
+
+
+class FormViews(FormMap):
+    """The views of one form, and what they share, learned from all rows without labels.
 
     Parameters
     ----------
+    name : str
+        The form, a name of `FORMS`.
     rows : Rows
-        All rows, in the form.
+        The training rows.
+    views : list of View
+        The views to compute.
+    n_anchors : int
+        Approximate number of anchors of a graph.
+    max_bytes : float
+        The rows in the form are kept in memory if they take no more.
+    sample : ndarray
+        Indices of rows, which `others` represents.
+    seed : int
+
+    Attributes
+    ----------
+    rows : Rows
+        The training rows in the form.
+    n_bytes : float
+        The memory that they take beside the rows themselves.
+    mean_absolute : float
+        The mean over pairs of rows of the sum of absolute differences; 0 if no view needs it.
+    scales : dict of View to float
+        The views that could be computed, with the mean squared norm of their features over all rows, before they are
+        scaled to 1.
+    reasons : dict of View to str
+        Why the other views cannot be used.
+    others : FormRows
+        The rows of the sample.
     """
-    pieces = FormPieces(name, form)
-    most = most_coordinates(*rows.shape)
-    axes = principal_axes(rows, most, random_state=random_state)
-    pieces.mean, pieces.total, pieces.deviations = axes.mean, axes.total, axes.deviations
-    pieces.coordinates = PrincipalCoordinates(axes.basis, axes.mean)
-    views, reasons = _with_coordinates(views, len(axes.deviations), most, rows.shape[0])
-    left = views
-    _make_graphs(
-        pieces, rows, [view for view in left if view.family == "graph"], n_anchors, random_state, reasons
-    )
-    pieces.views = [view for view in left if view not in reasons]
-    drawn = None
-    if any(view.family in KERNELS for view in left):
-        drawn = sample(rows, _KERNEL_ROWS, random_state).astype(np.float64, copy=False)
-    if any(view.family == "laplace" for view in left):
-        pieces.mean_absolute = float(distances("laplace", drawn, drawn).mean())
-    for view in list(pieces.views):
-        scale = _scale(view, pieces, rows.shape[0], drawn)
-        if scale > 0:
-            pieces.scales[view.name] = scale
-        else:
-            reasons[view] = "its features are the same for all rows"
-            pieces.views.remove(view)
-    return pieces, reasons
 
+    def __init__(
+        self,
+        name: str,
+        rows: Rows,
+        views: list[View],
+        *,
+        n_anchors: int,
+        max_bytes: float,
+        sample: np.ndarray,
+        seed: int,
+    ) -> None:
+        form = FORMS[name]().fit(rows)
+        self.rows, self.n_bytes = form.kept(rows, max_bytes)
+        super().__init__(name, form, principal_axes(self.rows, random_state=seed), {})
+        self.reasons: dict[View, str] = {}
+        views = self._with_coordinates(views)
+        graphs = [view for view in views if view.family == "graph"]
+        sizes = {q: sorted({int(v.value) for v in graphs if v.space == q}) for q in {v.space for v in graphs}}
+        self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed)
+        self.reasons |= {view: why[view.graph] for view in graphs if view.graph in why}
+        drawn, self.mean_absolute = None, 0.0
+        if any(view.family in KERNELS for view in views):
+            chosen = np.sort(check_random_state(seed).permutation(rows.shape[0])[:_KERNEL_ROWS])
+            drawn = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
+        if any(view.family == "laplace" for view in views):
+            self.mean_absolute = float(distances("laplace", drawn, drawn).mean())
+        self.scales: dict[View, float] = {}
+        for view in views:
+            scale = 0.0 if view in self.reasons else self._scale(view, drawn)
+            if scale > 0:
+                self.scales[view] = scale
+            else:
+                self.reasons.setdefault(view, "its features are the same for all rows")
+        self.others = self.of_training(sample)
 
-def most_coordinates(n: int, d: int) -> int:
-    """Return the number of principal coordinates to compute: all if that is cheap."""
-    if min(n, d) > DIRECT:
-        return _FEWER_COORDINATES
-    return min(_COORDINATES, _BASIS // d)
+    def _with_coordinates(self, views: list[View]) -> list[View]:
+        """Return the views that the principal coordinates allow; equal ones become one, with the sum of their priors.
 
-
-def _with_coordinates(views: list[View], found: int, most: int, n: int) -> tuple[list[View], dict[View, str]]:
-    """Return the views that ``found`` coordinates allow, and the reasons why others cannot be computed.
-
-    The prior of a view with more coordinates than the rank is added to that of the view of all columns.
-    """
-    can, reasons, complete = [], {}, found < most
-    for view in views:
+        The prior of a view with more coordinates than the rank is added to that of the view of all columns.
+        """
+        found, complete, n = len(self.axes.deviations), self.axes.complete, self.rows.shape[0]
         if not found:
-            reasons[view] = "all rows are the same"
-        elif view.space > found and not complete:
-            reasons[view] = f"{found} principal coordinates were made"
-        elif view.space >= found and complete:
-            reasons[view] = f"the rank is {found}: it is the same as '{instead(view).name}'"
-            can.append(instead(view))
-        else:
-            can.append(view)
-    for view in list(can):
-        if (
-            view.family == "principal"
-            and view.value == 1
-            and not view.space
-            and not (complete and found <= n / 2)
-        ):
-            can.remove(view)
-            reasons[view] = f"the rank, {found}{'' if complete else ' or more'}, is more than half the rows"
-    return merged(can), reasons
+            self.reasons |= dict.fromkeys(views, "all rows are the same")
+            return []
+        can: dict[View, View] = {}
+        for view in views:
+            if view.space > found and not complete:
+                self.reasons[view] = f"{found} principal coordinates were made"
+                continue
+            if view.space >= found and complete:
+                name = _of_all_coordinates(view).name
+                self.reasons[view] = f"the rank is {found}: it is the same as '{name}'"
+                view = _of_all_coordinates(view)
+            whitened = view.family == "principal" and view.value == 1 and not view.space
+            if whitened and not (complete and found <= n / 2):
+                more = "" if complete else " or more"
+                self.reasons[view] = f"the rank, {found}{more}, is more than half the rows"
+                continue
+            can[view] = replace(view, prior=view.prior + can[view].prior) if view in can else view
+        return list(can.values())
+
+    def of_training(self, index: np.ndarray) -> FormRows:
+        """Return some training rows, whose nearest anchors are known."""
+        T = self.rows.take(index).whole().double().host()
+        nearest = {q: tuple(part[index] for part in space.nearest) for q, space in self.spaces.items()}
+        return FormRows(T, self.axes(T), nearest, {})
+
+    def graph_weights(self, view: View) -> np.ndarray:
+        """Return w(lambda_j) of a graph view."""
+        return FILTERS[view.filter](self.spaces[view.space].graphs[int(view.value)].eigenvalues)
+
+    def width(self, view: View) -> float:
+        """Return the factor of distances in a kernel view: its g divided by the mean distance of two rows."""
+        if view.family == "laplace":
+            return view.value / self.mean_absolute
+        spread = float((self.axes.deviations[: view.space] ** 2).sum()) if view.space else self.axes.total
+        return view.value / (2 * spread)
+
+    def _scale(self, view: View, drawn: Any) -> float:
+        """Return the mean squared norm of a view's features over all rows."""
+        if view.family == "linear":
+            return self.axes.total
+        if view.family == "principal":
+            return float(((self.axes.deviations[: view.space or None] ** 2) ** (1 - view.value)).sum())
+        if view.family == "graph":
+            return float(self.graph_weights(view).sum() / self.rows.shape[0])
+        points = self.axes.first(view.space)(drawn) if view.space else drawn
+        return 1 - float(np.exp(-self.width(view) * distances(view.family, points, points)).mean())
+
+    def is_of_columns(self, view: View, n_labelled: int) -> bool:
+        """Return whether a view is computed from the columns themselves."""
+        return view.family == "linear" and not _LINEAR_ROWS < n_labelled <= self.rows.shape[1]
+
+    def coordinate_factors(self, view: View) -> np.ndarray:
+        """Return the factors of the principal coordinates in a principal or linear view."""
+        return self.axes.deviations[: view.space or None] ** -view.value / np.sqrt(self.scales[view])
+
+    def projection(self, view: View) -> np.ndarray:
+        """Return the matrix from columns (d, p) to features of a view, or from z(x) (m, p) for a graph view."""
+        if view.family == "graph":
+            graph = self.spaces[view.space].graphs[int(view.value)]
+            return graph.map * np.sqrt(self.graph_weights(view) / self.scales[view])
+        factors = self.coordinate_factors(view)
+        return self.axes.basis[:, : len(factors)] * factors
+
+    def features(self, view: View, rows: FormRows) -> np.ndarray:
+        """Return the features (n, p) of rows in a view that is no kernel."""
+        if view.family == "graph":
+            return self.anchor_weights(view.space, int(view.value), rows) @ self.projection(view)
+        factors = self.coordinate_factors(view)
+        return rows.C[:, : len(factors)] * factors
+
+    def regressors(self, view: View, labelled: FormRows, others: FormRows) -> Regressors:
+        """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows."""
+        scale, (n, d) = self.scales[view], labelled.T.shape
+        if self.is_of_columns(view, n) and n > d:
+            own, cross = ((dense(rows.T) - self.axes.mean) / np.sqrt(scale) for rows in (labelled, others))
+            return Regressors(own, cross, False)
+        if self.is_of_columns(view, n):
+            own, cross = (_linear_kernel(rows.T, labelled.T, self.axes.mean) for rows in (labelled, others))
+            return Regressors(own / scale, cross / scale, True)
+        if view.family in KERNELS:
+            chosen = landmarks(n)
+            K, L = (self._kernel(view, rows, labelled, chosen) / scale for rows in (labelled, others))
+            if len(chosen) == n:
+                return Regressors(*_centred(K, L), True)
+            mean, root = K.mean(axis=0), kernel_root(K[chosen])
+            return Regressors((K - mean) @ root, (L - mean) @ root, False)
+        phi, psi = self.features(view, labelled), self.features(view, others)
+        if phi.shape[1] < n:
+            return Regressors(phi, psi, False)
+        return Regressors(phi @ phi.T, psi @ phi.T, True)
+
+    def _kernel(self, view: View, rows: FormRows, labelled: FormRows, chosen: np.ndarray) -> np.ndarray:
+        """Return the kernel of rows with the chosen labelled rows. Views of one space share the distances."""
+        key = (view.family, view.space)
+        D = rows.cache.get(key)
+        if D is None:
+            D = distances(view.family, rows.points(view.space), labelled.points(view.space)[chosen])
+            if len(chosen) == labelled.T.shape[0]:  # with more labelled rows they take much memory
+                rows.cache[key] = D
+        return np.exp(-self.width(view) * D)
 
 
-def _make_graphs(
-    pieces: FormPieces,
-    rows: Rows,
-    views: list[View],
-    n_anchors: int,
-    random_state: Any,
-    reasons: dict[View, str],
-) -> None:
-    """Add anchors and graphs to the pieces."""
-    n = rows.shape[0]
-    for view in views:
-        if view.value >= n:
-            reasons[view] = f"{view.value:g} neighbours of {n} rows would be all of them"
-    views = [view for view in views if view not in reasons]
-    if not views:
-        return
-    todo = []
-    for q, anchors in _anchors(pieces, rows, sorted({view.space for view in views}), n_anchors, random_state):
-        sizes = sorted({int(view.value) for view in views if view.space == q})
-        seen = rows if not q else Featurized(rows, pieces.coordinates.first(q))
-        k = min(sizes[-1], anchors.points.shape[0])
-        pieces.spaces.append(AnchorSpace(q, anchors, k, nearest_anchors(seen, anchors, k)))
-        todo += [(pieces.spaces[-1], s) for s in sizes]
-    jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
-    for space, s, found, why in chain.from_iterable(run_jobs(_graphs, jobs)):
-        if found is None or why:
-            here = [view for view in views if (view.space, view.value) == (space.q, s)]
-            reasons.update(dict.fromkeys(here, why))
-        else:
-            pieces.graphs[space.q, s] = found
+def landmarks(n: int) -> np.ndarray:
+    """Return which of n labelled rows kernel views compare rows with: all, or Nystroem landmarks."""
+    return np.arange(n) if n <= _KERNEL_ROWS else np.unique(np.linspace(0, n - 1, _KERNEL_ROWS).astype(int))
 
 
-def _graphs(
-    todo: list[tuple[AnchorSpace, int]], stop: Event
-) -> list[tuple[AnchorSpace, int, AnchorGraph | None, str]]:
-    """Return the graph for each space and number of neighbours, or the reason why it cannot be used."""
-    done: list[tuple[AnchorSpace, int, AnchorGraph | None, str]] = []
-    for space, s in todo:
-        m = space.anchors.points.shape[0]
-        if stop.is_set():
-            break
-        if s >= m:
-            done.append((space, s, None, f"{s} neighbours of {m} different anchors would be all of them"))
-            continue
-        distance, which = space.joins
-        found = anchor_graph(joined(distance, which, s, m), N_EIGENVECTORS)
-        pieces = found.n_pieces > max(1, len(found.eigenvalues)) / 2
-        done.append((space, s, found, f"the graph falls into {found.n_pieces} pieces" if pieces else ""))
-    return done
+def distances(family: str, X: Any, Y: Any) -> np.ndarray:
+    """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
+    if not X.shape[0]:
+        return np.zeros((0, Y.shape[0]))
+    if family == "laplace":
+        # scikit-learn's Manhattan distances need 32-bit indices
+        return manhattan_distances(short_indices(X), short_indices(Y))
+    return euclidean_distances(X, Y, squared=True)
 
 
-def _anchors(
-    pieces: FormPieces, rows: Rows, spaces: list[int], n_anchors: int, random_state: Any
-) -> list[tuple[int, Anchors]]:
-    """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
-    n, d = rows.shape
-    if n <= _ALL_ROWS * n_anchors:
-        T = host(rows.whole())
-        return [(q, Anchors(T if not q else pieces.coordinates.first(q)(T))) for q in spaces]
-    size = min(n, ROWS_AN_ANCHOR * n_anchors)
-    chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    some = rows if size == n else rows.take(chosen)
-    C = some.get(Featurized(some, pieces.coordinates.first(max(spaces) or 50)).values())
-    centres = cluster(C, n_anchors, random_state)
-    found = [(q, Anchors(np.ascontiguousarray(centres[:, :q]))) for q in spaces if q]
-    if 0 in spaces:
-        within = Featurized(rows, pieces.coordinates.first(centres.shape[1]))
-        distance, which = nearest_anchors(within, Anchors(centres), 1)
-        if len(centres) * d > _DENSE_ANCHORS:
-            points = host(rows.take(rows_around(distance[:, 0], which[:, 0])).whole())
-        else:
-            points = means_around(rows, which[:, 0], len(centres))
-        found.insert(0, (0, Anchors(points)))
-    return found
+def kernel_root(K: np.ndarray) -> np.ndarray:
+    """Return R with R R' the pseudo-inverse of a kernel."""
+    s, V = np.linalg.eigh((K + K.T) / 2)
+    keep = s > ROUND_OFF * s[-1]
+    return V[:, keep] / np.sqrt(s[keep])
 
 
-def _scale(view: View, pieces: FormPieces, n: int, drawn: Any) -> float:
-    """Return the mean squared norm of a view's features over all rows."""
-    squares = pieces.deviations[: view.space or None] ** 2
-    if view.family == "linear":
-        return pieces.total
-    if view.family == "principal":
-        return float((squares ** (1 - view.value)).sum())
-    if view.family in KERNELS:
-        points = drawn if not view.space else pieces.coordinates.first(view.space)(drawn)
-        return 1 - float(np.exp(-width(view, pieces) * distances(view.family, points, points)).mean())
-    return float(graph_weights(view, pieces).sum() / n)
+def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of two sets of rows after the mean is subtracted; sparse rows stay sparse."""
+    # Not row-wise: products of rows with rows, whose difference to the mean is dense.
+    if not sparse.issparse(T):
+        return (T - mean) @ (S - mean).T
+    return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
 
 
-def graph_weights(view: View, pieces: FormPieces) -> np.ndarray:
-    """Return w(lambda_j) of a graph view."""
-    return FILTERS[view.filter](pieces.graphs[view.space, int(view.value)].eigenvalues)
-
-
-def width(view: View, pieces: FormPieces) -> float:
-    """Return the factor of distances in a kernel view: its g divided by the mean distance of two rows."""
-    if view.family == "laplace":
-        mean = pieces.mean_absolute
-    else:
-        mean = 2 * (float((pieces.deviations[: view.space] ** 2).sum()) if view.space else pieces.total)
-    return view.value / mean
-
-
-def hold(rows: Rows, most_bytes: float) -> tuple[Rows, float]:
-    """Return rows in memory, in float32 if necessary, and their bytes; the rows unchanged if they do not fit."""
-    size = rows.shape[0] * rows.row_bytes()
-    if rows.in_memory and not isinstance(rows, Formed):
-        return rows, 0.0
-    if size <= most_bytes:
-        return as_rows(host(rows.whole())), size
-    if rows.dtype == np.float64 and size <= 2 * most_bytes and not rows.take(np.arange(1)).whole().is_sparse:
-        return as_rows(rows.get(rows.map(_single)).astype(np.float32, copy=False)), size / 2
-    return rows, 0.0
-
-
-def _single(X: Block) -> Any:
-    return X.single().raw
+def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kernel of labelled rows (l, l), and of other rows with them (u, l), centred over labelled rows."""
+    mean = K.mean(axis=0)
+    K = K - mean - mean[:, None] + mean.mean()
+    return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()

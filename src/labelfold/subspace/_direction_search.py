@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelfold.base import Iterates, descend
-from labelfold.numerics import bordered
 from labelfold.subspace._ratio_sums import (
     FLAT,
     PROVED_TO,
@@ -285,8 +284,8 @@ class Search:
         new = self.space.orthonormal(B, self.store.all)
         self.store.add(new)
         basis = self.basis
-        self.T = bordered(self.T, basis.dot(new.SQ))
-        self.G = bordered(self.G, basis.ZQ.T @ new.ZQ)
+        self.T = _bordered(self.T, basis.dot(new.SQ))
+        self.G = _bordered(self.G, basis.ZQ.T @ new.ZQ)
         return None if y is None else np.concatenate([y, np.zeros(new.n_vectors)])
 
     def shrink(self, y: np.ndarray | None) -> np.ndarray | None:
@@ -542,3 +541,9 @@ def _directions(
         gains.append(gain)
         alphas.append(alpha)
         yield None, left
+
+
+def _bordered(T: np.ndarray, C: np.ndarray) -> np.ndarray:
+    """Return the symmetric matrix with leading block T and last columns C."""
+    old = len(T)
+    return np.block([[T, C[:old]], [C[:old].T, (C[old:] + C[old:].T) / 2]])

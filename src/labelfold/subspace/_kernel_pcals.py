@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 from scipy import linalg
 
-from labelfold.base import BLOCK_BYTES, KernelForm
-from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_map, round_off
+from labelfold.base import KernelForm
+from labelfold.features import KernelMap, cholesky_features, kernel_map, round_off
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
-from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, single_blas
+from labelfold.rows import Block, Rows, as_rows, dense_block_rows, run_jobs, shares, single_blas
 from labelfold.subspace._direction_search import LostDigits
 from labelfold.subspace._pcals import NestedSubspace
 from labelfold.subspace._ratio_sums import is_definite
@@ -192,10 +192,10 @@ class KernelPCALS(KernelForm, NestedSubspace):
             "random_state": self._seed,
         }
         if not isinstance(self.feature_map_, KernelMap):
-            yield Source(self._seen(rows), labels, Y, **options, is_slow=True)
+            yield Source(self._featurized(rows), labels, Y, **options, is_slow=True)
             return
         K = _kernel_matrix(self.feature_map_)
-        is_large = self.kernel in POSITIVE and has_large_rank(K)
+        is_large = self.feature_map_.is_positive and has_large_rank(K)
         if is_large:
             yield KernelCoefficients(K, labels, Y, center=self.center)
         source = KernelFeatures(K, labels, Y, **options)
@@ -209,7 +209,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
 def _kernel_matrix(feature_map: Any) -> np.ndarray:
     """Return the kernel matrix of the fitted rows."""
     rows = as_rows(feature_map.points)
-    most_rows = max(1, BLOCK_BYTES // (8 * rows.shape[0]))
+    most_rows = dense_block_rows(8 * rows.shape[0])
     return rows.sweep(_kernel_rows, shared=(feature_map,), most_rows=most_rows)[0]
 
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import ITERATIONS, Decisions, LinearReducer, classifies, constraints, fitting
 from labelfold.labels import Labels
-from labelfold.model_selection import best_candidate, fold_scores, one_standard_error
+from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
 from labelfold.rows import Block, Rows, as_rows, single_blas
 from labelfold.subspace._direction_search import LostDigits, Pursuit, pursue
@@ -628,7 +628,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     table = fold_scores([split for some in splits for split in some], predict, Y, measure)
     # Repeats use the same rows, so they do not count as more rows in the standard error.
     error = table.std(axis=0, ddof=1) / np.sqrt(len(splits[0]))
-    best = best_candidate(table, -candidates)
+    best = one_standard_error(table.T, candidates, 0.0)
     if estimator.one_standard_error:
         best = one_standard_error(table.T, candidates, float(error[best]))
     return {

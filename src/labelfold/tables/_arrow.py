@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar
@@ -12,41 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from labelfold.tables._limits import BLOCK, LABELLED, LEARNED_FROM
+
 _NEEDED = "Recipe reads tables with pyarrow: pip install 'labelfold[app]'."
 # Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
-MISSING = {
-    "",
-    "?",
-    "??",
-    "-",
-    "--",
-    "---",
-    ".",
-    "na",
-    "n/a",
-    "n.a.",
-    "#n/a",
-    "#na",
-    "<na>",
-    "nan",
-    "nat",
-    "null",
-    "nil",
-    "unknown",
-    "missing",
-    "undefined",
-    "unspecified",
-    "not available",
-    "not known",
-    "no data",
-    "tbd",
-}
+_WORDS = (
+    "? ?? - -- --- . na n/a n.a. #n/a #na <na> nan nat null nil unknown missing undefined unspecified tbd"
+)
+MISSING = {"", *_WORDS.split(), "not available", "not known", "no data"}
 # Words that are a value in a category, but mean missing in numbers and dates.
 _MISSING_NUMBERS = ("none",)
-# Largest numbers of evenly spaced rows, and of labelled rows, that a recipe is fitted on.
-LEARNED_FROM, LABELLED = 100_000, 20_000
-# Number of rows that are transformed at a time.
-BLOCK = 131_072
 
 
 class Absent:
@@ -68,8 +43,6 @@ def installed(package: str, message: str) -> Any:
 
 
 pa = installed("pyarrow", _NEEDED)
-
-
 pc = installed("pyarrow.compute", _NEEDED)
 
 
@@ -85,35 +58,22 @@ def is_table(X: Any) -> bool:
     return pandas or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
 
 
-def n_rows(X: Any) -> int:
-    """Return the number of rows of a table of any library."""
-    return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
-
-
-def as_named(X: Any) -> Any:
-    """Return a table; one that has only the Arrow stream interface, which can be read once, as an Arrow table."""
-    return X if hasattr(X, "iloc") or hasattr(X, "column_names") else as_arrow(X)[0]
-
-
-def column_names(X: Any) -> list[str]:
-    """Return the names of the columns of a table of any library."""
-    return list(map(str, X.columns)) if not hasattr(X, "column_names") else list(X.column_names)
-
-
 def as_arrow(X: Any) -> tuple[Any, bool]:
     """Return X as an Arrow table, and whether its columns have names of their own.
 
     Parameters
     ----------
-    X : pyarrow, pandas or polars table, or array-like of shape (n, d)
+    X : pyarrow, pandas or polars table, Blocks, or array-like of shape (n, d)
         Anything with the Arrow interface, or an array.
 
     Returns
     -------
-    table : pyarrow.Table
+    table : pyarrow.Table or Blocks
         Columns of an array are called x0, x1, ...
     named : bool
     """
+    if isinstance(X, Blocks):
+        return X, True
     if isinstance(X, pa.Table):
         return _without_views(X), True
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
@@ -249,6 +209,18 @@ def distinct(column: Any) -> tuple[Any, np.ndarray]:
     return pa.chunked_array([coded.dictionary]), codes.astype(np.int64)
 
 
+def distinct_text(column: Any) -> tuple[list[str], np.ndarray] | None:
+    """Return the distinct cells of a column and the index of each row's cell, -1 for missing cells.
+
+    None for a column of another type than text or numbers.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not is_text(kind) and not is_number(kind):
+        return None
+    values, codes = distinct(text_cells(column))
+    return values.to_pylist(), codes
+
+
 class Packed:
     """An estimator whose lists of columns are saved as JSON texts.
 
@@ -272,20 +244,13 @@ class Packed:
         super().__setstate__(state)  # type: ignore[misc]
 
 
-def pack(value: Any) -> Any:
+def pack(value: Any) -> str:
     """Return lists, dicts and arrays of names as a text.
 
     >>> pack(["a", "b"]), unpack(pack(np.array(["a"], dtype=object)))
     ('list ["a", "b"]', array(['a'], dtype=object))
     """
-    if isinstance(value, np.ndarray):
-        return f"array {json.dumps(value.tolist())}"
-    return f"list {json.dumps(value, default=_plain)}" if isinstance(value, list | dict) else value
-
-
-def _plain(number: Any) -> Any:
-    """Return a number of NumPy as one of Python."""
-    return number.item()
+    return f"{type(value).__name__} {json.dumps(value, default=lambda held: held.tolist())}"
 
 
 def unpack(value: Any) -> Any:
@@ -294,7 +259,7 @@ def unpack(value: Any) -> Any:
         return value
     kind, _, text = value.partition(" ")
     found = json.loads(text)
-    return np.array(found, dtype=object) if kind == "array" else found
+    return np.array(found, dtype=object) if kind == "ndarray" else found
 
 
 @dataclass(frozen=True)
@@ -323,6 +288,29 @@ class Blocks:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.num_rows, len(self.column_names)
+
+    @classmethod
+    def split(
+        cls,
+        read: Callable[[list[str]], Iterable[Any]],
+        names: Sequence[str],
+        targets: Sequence[str],
+        ids: Sequence[str],
+        *,
+        sampled: bool,
+    ) -> tuple[Blocks, Any]:
+        """Return some columns as blocks, and the targets and ids in memory, read in one pass.
+
+        The blocks have a sample to fit on, or of one row if not ``sampled``.
+        """
+        sampler, aside = Sampler(LEARNED_FROM if sampled else 1), []
+        for block in read([*dict.fromkeys([*names, *targets, *ids])]):
+            labelled = np.zeros(block.num_rows, dtype=bool)
+            for name in targets:
+                labelled |= block.column(name).is_valid().to_numpy().astype(bool)
+            sampler.add(block.select(names), labelled)
+            aside.append(block.select([*targets, *ids]))
+        return cls(list(names), sampler.rows, read, *sampler.result()), pa.concat_tables(aside)
 
 
 class Sampler:

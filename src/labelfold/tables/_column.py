@@ -14,21 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.tables._target import LEAST_ROWS, Filled, Target, known_cells
+from labelfold.tables._limits import MIN_COUNTED
+from labelfold.tables._target import MIN_LEAK_ROWS, Filled, Target, known_cells
 
 # The reason for leaving out a repeated column, before the name of the first.
 REPEATS = "it repeats "
 # Part of the reason for leaving out a column that is filled in labelled rows.
 TELLS = ", so it may tell which rows were labelled, or their label"
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
-# If at least this many columns have names that differ only in a number, they are one vector.
-_VECTOR = 16
-# With fewer rows only ascending numbers are row counters, and distinct values are not ids.
-FEWEST_COUNTED = 20
 # If there are columns of these roles, columns of numbers are scaled to unit variance.
 UNLIKE_NUMBERS = ("category", "date", "list", "text")
 # A column with more distinct values than this share of the rows cannot help for new rows.
-_DIFFER = 0.95
+_MAX_DISTINCT = 0.95
 # The replacement of a missing cell, by role.
 _INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}
 
@@ -50,9 +47,12 @@ class Column:
         Number of missing cells.
     levels : int
         Number of distinct values of a category.
-    hashed, told, short : bool
-        Whether a category, or the words of a text, are hashed; whether missing cells predict the labels; whether a
-        text has few words, so that it counts as a category.
+    hashed : bool
+        Whether a category, or the words of a text, are hashed.
+    gaps_predict : bool
+        Whether missing cells predict the labels.
+    short : bool
+        Whether a text has few words, so that it counts as a category.
     flag : bool
         Whether a number is always 0 or 1.
     odd : float
@@ -68,7 +68,7 @@ class Column:
     missing: int = 0
     levels: int = 0
     hashed: bool = False
-    told: bool = False
+    gaps_predict: bool = False
     short: bool = False
     flag: bool = False
     odd: float = 0.0
@@ -99,57 +99,46 @@ def left_out(column: Column, target: Target, places: np.ndarray, seen: dict[tupl
     if values is None or column.role == "list":
         return column
     known = known_cells(values)
-    if _constant(values):
+    if is_constant(values):
         if len(known) == len(values):
             return replace(column, role="left out", how="it holds one value")
         # the only information is whether there is a value
         return replace(column, role="category", how="1 value", reading=None, levels=1, data=None)
     if column.role == "number" and _counts_rows(column.name, values, places):
         return replace(column, role="id", how="it counts the rows")
-    if column.role == "category" and len(known) >= FEWEST_COUNTED and column.levels > _DIFFER * len(known):
+    if column.role == "category" and len(known) >= MIN_COUNTED and column.levels > _MAX_DISTINCT * len(known):
         if column.reading is not None:
             return replace(column, role="left out", how=column.reading)
         if column.levels == len(known):
             return replace(column, role="id", how="every row has another value, as ids have")
         return replace(column, role="left out", how="nearly every row has another value, as ids have")
     repeated = target.repeats(values)
-    if repeated >= LEAST_ROWS:
+    if repeated >= MIN_LEAK_ROWS:
         how = f"it maps one to one onto the target in all {repeated:,} labelled rows, so it is a leak"
         return replace(column, role="left out", how=how)
     other = seen.setdefault((column.role, _digest(values)), column.name)
     if other != column.name:
         return replace(column, role="left out", how=f"{REPEATS}{other!r}")
     if repeated:
-        return noted(column, f"it maps one to one onto the target in {repeated} labelled rows")
-    ordered = len(values) >= FEWEST_COUNTED and column.role == "number" and bool((np.diff(values) > 0).all())
+        return with_remark(column, f"it maps one to one onto the target in {repeated} labelled rows")
+    ordered = len(values) >= MIN_COUNTED and column.role == "number" and bool((np.diff(values) > 0).all())
     if ordered and (values == np.round(values)).all():
-        return noted(column, "each row has a larger whole number, as ids may have")
+        return with_remark(column, "each row has a larger whole number, as ids may have")
     return column
 
 
 def filled_where_labelled(column: Column, filled: Filled, value: str) -> Column:
     """Return a column as left out since it is filled in labelled rows; ``value`` counts as empty."""
-    empty = [*(["missing"] if filled.missing else []), *([value] if filled.value is not None else [])]
-    held = (
-        "filled"
-        if empty == ["missing"]
-        else f"neither {' nor '.join(empty)}"
-        if empty[1:]
-        else f"not {value}"
-    )
+    held = "filled" if filled.value is None else f"not {value}"
+    if filled.missing and filled.value is not None:
+        held = f"neither missing nor {value}"
     here, others = ("{:,} of {:,}".format(*part) for part in (filled.labelled, filled.others))
     keep = f"--keep {shlex.quote(column.name)} (in Python: keep=[{column.name!r}])"
     how = f"it is {held} in {here} labelled rows and in {others} others{TELLS}; {keep} keeps it"
     return replace(column, role="left out", how=how)
 
 
-def in_place(column: Column) -> Column:
-    """Return a column that is always kept, such as a pixel, with a remark if it is constant."""
-    constant = column.data is not None and _constant(column.data)
-    return noted(column, "it holds one value, and stays as a pixel") if constant else column
-
-
-def _constant(values: np.ndarray) -> bool:
+def is_constant(values: np.ndarray) -> bool:
     """Tell whether a non-missing value occurs in several rows."""
     known = known_cells(values)
     return len(values) > 1 and len(known) > 0 and bool((known == known[0]).all())
@@ -163,7 +152,7 @@ def _digest(values: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
 
 
-def noted(column: Column, what: str) -> Column:
+def with_remark(column: Column, what: str) -> Column:
     """Return the column with a further remark, if there is one."""
     return replace(column, how="; ".join(filter(None, [column.how, what])))
 
@@ -175,7 +164,7 @@ def _counts_rows(name: str, values: np.ndarray, places: np.ndarray) -> bool:
         return False
     if np.array_equal(values - values[0], places - places[0]):
         return True
-    whole = n > places[-1] and n >= FEWEST_COUNTED and values.max() - values.min() == n - 1
+    whole = n > places[-1] and n >= MIN_COUNTED and values.max() - values.min() == n - 1
     return whole and bool((np.diff(np.sort(values)) == 1).all())
 
 
@@ -188,14 +177,14 @@ def matching(pattern: str, names: Sequence[str]) -> list[str]:
     return [pattern] if pattern in names else [name for name in names if fnmatchcase(name, pattern)]
 
 
-def vector_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns whose names differ only in a number, as those of a vector.
+def vector_columns(names: Sequence[str], fewest: int = 16) -> list[str]:
+    """Return the columns whose names differ only in a number, as those of a vector; ``fewest`` make a vector.
 
     >>> vector_columns(["age", *(f"v{i}" for i in range(20))])[:2]
     ['v0', 'v1']
     """
     stems = Counter(re.sub(r"\d+", "#", name) for name in names if re.search(r"\d", name))
-    kept = {stem for stem, times in stems.items() if times >= _VECTOR}
+    kept = {stem for stem, times in stems.items() if times >= fewest}
     return [name for name in names if re.sub(r"\d+", "#", name) in kept]
 
 

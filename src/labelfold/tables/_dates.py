@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from labelfold.tables._arrow import distinct, is_text, pa, pc, text_cells, written
+from labelfold.tables._limits import SAMPLE
 from labelfold.tables._numbers import numbers
 
 _TIME = (
@@ -32,19 +33,8 @@ LAYOUTS = {
 _CLEAR = ("year first", "day and month by name", "month by name")
 # Layouts of dates given as numbers: the length of their unit in seconds.
 EPOCHS = {"seconds since 1970": 1.0, "milliseconds since 1970": 1e-3}
-# Number of cells whose layouts are inferred.
-_LOOKED_AT = 2000
 _EITHER = ("day first", "month first")
-_DAY = 86_400.0
-
-# The features of each unit of the calendar, and its period in days.
-UNITS = {
-    "day of month": ("day of month",),
-    "month": ("month sin", "month cos"),
-    "weekday": ("weekday sin", "weekday cos", "weekend"),
-    "hour": ("hour sin", "hour cos"),
-}
-TURNS = {"day of month": 30.4, "month": 365.25, "weekday": 7.0, "hour": 1.0}
+DAY = 86_400.0
 
 
 def layouts_of(cells: Sequence[str]) -> tuple[list[str], float]:
@@ -95,7 +85,7 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     if types.is_integer(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if is_text(kind) and not layouts:
-        some = text_cells(column.slice(0, _LOOKED_AT), numbers=True).drop_null()
+        some = text_cells(column.slice(0, SAMPLE), numbers=True).drop_null()
         layouts = layouts_of(some.to_pylist())[0]
     if is_text(kind) and layouts and layouts[0] == "year first":
         column = _standard(column)
@@ -148,7 +138,7 @@ def read_wrongly(column: Any, local: np.ndarray, layouts: Sequence[str]) -> np.n
     )[0]
     proofs = int(np.isnan(local).sum() - np.isnan(swapped).sum())
     wrong = ~np.isnan(local) & (swapped != local)
-    # one slip of the pen proves nothing
+    # a single mistyped date is no evidence of another layout
     return wrong if proofs > 0 and proofs >= 0.1 * wrong.sum() else None
 
 
@@ -200,7 +190,7 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     first = ((year - 1970) * 12 + np.where(good, month, 1) - 1).astype("datetime64[M]")
     days = first.astype("datetime64[D]").astype(np.int64)
     good &= day <= (first + 1).astype("datetime64[D]").astype(np.int64) - days
-    local = np.where(good, (days + day - 1) * _DAY + hour * 3600 + minute * 60 + second, np.nan)
+    local = np.where(good, (days + day - 1) * DAY + hour * 3600 + minute * 60 + second, np.nan)
     if "zone" not in names:
         return local, local
     digits = pc.replace_substring_regex(pc.struct_field(fields, "zone"), r"[^\d+-]", "")
@@ -212,9 +202,7 @@ def _read(text: Any, layout: str) -> tuple[np.ndarray, np.ndarray]:
     return local, local - shift
 
 
-def calendar_parts(
-    local: np.ndarray, universal: np.ndarray, units: Sequence[str] = tuple(UNITS)
-) -> np.ndarray:
+def calendar_parts(local: np.ndarray, universal: np.ndarray, units: Sequence[str]) -> np.ndarray:
     """Return elapsed days and the features of some units of the calendar, (n, k); rows of NaN for missing dates.
 
     >>> calendar_parts(np.array([0.0]), np.array([0.0]), ["weekday"]).round(2).tolist()  # a Thursday
@@ -222,9 +210,9 @@ def calendar_parts(
     """
     known = ~np.isnan(local)
     stamps = np.where(known, local, 0).astype(np.int64).astype("datetime64[s]")
-    columns = [np.where(known, universal, 0) / _DAY]
+    columns = [np.where(known, universal, 0) / DAY]
     for unit in units:
-        columns += _PARTS_OF[unit](stamps)
+        columns += UNITS[unit].parts(stamps)
     parts = np.column_stack(columns).astype(float)
     parts[~known] = np.nan
     return parts
@@ -236,21 +224,34 @@ def _day_of_month(stamps: np.ndarray) -> list[np.ndarray]:
 
 
 def _month(stamps: np.ndarray) -> list[np.ndarray]:
-    return _turn(stamps.astype("datetime64[M]").astype(np.int64) % 12 / 12)
+    return _on_circle(stamps.astype("datetime64[M]").astype(np.int64) % 12 / 12)
 
 
 def _weekday(stamps: np.ndarray) -> list[np.ndarray]:
     # Monday is 0; 1970 began on a Thursday
     weekday = (stamps.astype("datetime64[D]").astype(np.int64) + 3) % 7
-    return [*_turn(weekday / 7), weekday >= 5]
+    return [*_on_circle(weekday / 7), weekday >= 5]
 
 
 def _hour(stamps: np.ndarray) -> list[np.ndarray]:
-    return _turn((stamps - stamps.astype("datetime64[D]")).astype(np.int64) / _DAY)
+    return _on_circle((stamps - stamps.astype("datetime64[D]")).astype(np.int64) / DAY)
 
 
-def _turn(share: np.ndarray) -> list[np.ndarray]:
+def _on_circle(share: np.ndarray) -> list[np.ndarray]:
     return [np.sin(2 * np.pi * share), np.cos(2 * np.pi * share)]
 
 
-_PARTS_OF = {"day of month": _day_of_month, "month": _month, "weekday": _weekday, "hour": _hour}
+class Unit(NamedTuple):
+    """A unit of the calendar: its length in days, its features, and the function of time stamps that returns them."""
+
+    days: float
+    features: tuple[str, ...]
+    parts: Callable[[np.ndarray], list[np.ndarray]]
+
+
+UNITS = {
+    "day of month": Unit(30.4, ("day of month",), _day_of_month),
+    "month": Unit(365.25, ("month sin", "month cos"), _month),
+    "weekday": Unit(7.0, ("weekday sin", "weekday cos", "weekend"), _weekday),
+    "hour": Unit(1.0, ("hour sin", "hour cos"), _hour),
+}

@@ -11,26 +11,12 @@ from scipy.special import gammaln
 
 from labelfold.tables._arrow import pc, text_cells
 from labelfold.tables._column import Column
+from labelfold.tables._limits import AT_ONCE, LENGTH, MAX_VALUES, MIN_CELLS, SAMPLE, SIGNIFICANCE, SPARSE
 from labelfold.tables._steps import learned_values, lists
 
-# The largest chance that a column is named although labelled rows are a random sample.
-_LEVEL = 0.01
-# Largest numbers of unlabelled and of labelled rows that are compared; fewer if there are more cells than this.
-_MOST, _MOST_LABELLED, _CELLS, _FEWEST = 20_000, 2_000, 10_000_000, 300
-# Numbers are cut into so many parts, found from so many rows.
-_PARTS, _FOR_CUTS = 10, 200
-# Cells that are tested at a time.
-_AT_ONCE = 500_000
-# Most values of a category. A value or a word of fewer rows is not tested.
-_MOST_VALUES, _OFTEN = 50, 5
-# Characters of a cell of text that are read.
-_CHARACTERS = 2_000
-# A column of a sparse matrix with a larger share of non-zeros is tested as a column of numbers.
-_FULL = 0.1
-# Most columns that a sentence shows, and characters of a value.
-_SHOWN, _SHORT = 3, 30
-# A larger number is shown by its first digits.
-_LARGE = 1e15
+# Largest number of unlabelled rows that are compared. If there are more cells than the second number they are fewer,
+# down to the third.
+_MAX_OTHERS, _MAX_CELLS, _MIN_COMPARED = 20_000, 10_000_000, 300
 
 
 class Differences:
@@ -39,9 +25,9 @@ class Differences:
     A column becomes events of a row: a number is at most a decile, between two deciles, the most frequent number, a
     whole number, or missing; a category is one of its frequent values; a text has a word. If labelled rows are a
     random sample, the number of them with an event has a hypergeometric distribution, given the rows where the column
-    is known. The p of a column is the least two-sided p of its events (twice the smaller tail), times their number.
-    A column differs if p times the number of columns is at most 0.01. So the chance that a random sample differs in
-    any column is at most 0.01, however the columns depend on each other.
+    is known. The p of a column is the minimum of the two-sided p of its events (twice the smaller tail), times their
+    number. A column differs if p times the number of columns is at most 0.01. So the chance that a random sample
+    differs in any column is at most 0.01, however the columns depend on each other.
 
     Parameters
     ----------
@@ -66,17 +52,17 @@ class Differences:
         if not self.active:
             return
         rng = np.random.default_rng(0)
-        most = int(np.clip(_CELLS // max(columns, 1), _FEWEST, _MOST))
-        for i, limit in enumerate((min(most, _MOST_LABELLED), most)):
+        most = int(np.clip(_MAX_CELLS // max(columns, 1), _MIN_COMPARED, _MAX_OTHERS))
+        for i, limit in enumerate((min(most, SAMPLE), most)):
             if len(some[i]) > limit:
                 some[i] = np.sort(rng.choice(some[i], limit, replace=False))
         self.rows = np.concatenate(some)  # labelled ones first
         n = len(self.rows)
         # the first row counts labelled rows, the second all
-        self._of = np.ones((2, n), dtype=np.float32)
-        self._of[0, len(some[0]) :] = 0
-        self._sizes = self._of.sum(axis=1).astype(np.int64)
-        self._at_once = max(_AT_ONCE // n, 1)
+        self._indicators = np.ones((2, n), dtype=np.float32)
+        self._indicators[0, len(some[0]) :] = 0
+        self._sizes = self._indicators.sum(axis=1).astype(np.int64)
+        self._at_once = max(AT_ONCE // n, 1)
         self._logs = gammaln(np.arange(n + 1) + 1.0)
 
     def result(self, columns: int) -> list[dict[str, Any]]:
@@ -95,8 +81,32 @@ class Differences:
             differences of all its values if that is more.
         """
         self._test_waiting()
-        sure = [one for one in self._found if one["p"] * columns <= _LEVEL]
+        sure = [one for one in self._found if one["p"] * columns <= SIGNIFICANCE]
         return sorted(sure, key=lambda one: -abs(one["labelled"] - one["others"]))
+
+    @staticmethod
+    def sentences(found: Sequence[dict[str, Any]], columns: int, most: int = 3) -> list[str]:
+        r"""Return a sentence on the columns in which labelled rows differ, if there are any; ``most`` are named.
+
+        >>> age = {"name": "age", "what": "is above 41", "labelled": 0.62, "others": 0.2}
+        >>> print(Differences.sentences([age], 14)[0].replace("; ", ";\n").replace(": ", ":\n"))
+        Labelled rows differ from the others in 1 of 14 columns:
+        'age' is above 41 in 62% of labelled rows and 20% of the others;
+        the estimate is for rows like the labelled ones.
+        """
+        if not found:
+            return []
+        named: list[str] = []
+        for one in found[:most]:
+            of = ("", "") if named else (" of labelled rows", " of the others")
+            shares = f"{_percent(one['labelled'])}{of[0]} and {_percent(one['others'])}{of[1]}"
+            named.append(f"{one['name']!r} {one['what']} in {shares}")
+        *first, last = named
+        shown = f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
+        return [
+            f"Labelled rows differ from the others in {len(found):,} of {columns:,} columns"
+            f"{', most in these' * (len(found) > most)}: {shown}; the estimate is for rows like the labelled ones."
+        ]
 
     def add(self, column: Column, cells: Any) -> None:
         """Compare a column of a table, given with its cells."""
@@ -130,9 +140,9 @@ class Differences:
         X = X[self.rows]
         there = X.data != 0
         owners = np.repeat(np.arange(len(self.rows)), np.diff(X.indptr))
-        labelled = there & (self._of[0, owners] > 0)
+        labelled = there & (self._indicators[0, owners] > 0)
         counts = np.array([np.bincount(X.indices[some], minlength=X.shape[1]) for some in (labelled, there)])
-        rare = counts[1] <= _FULL * len(self.rows)
+        rare = counts[1] <= SPARSE * len(self.rows)
         known = np.broadcast_to(self._sizes[:, None], counts.shape)
         self._test(counts[None], known[None], lambda j, _: (name(j), "is not 0"), rare[None])
         full = np.flatnonzero(~rare)
@@ -149,11 +159,15 @@ class Differences:
             self._add_numbers(names, np.column_stack(values), _number)
 
     def _add_numbers(
-        self, names: Sequence[str], values: np.ndarray, say: Callable[[Any], str], column: str | None = None
+        self,
+        names: Sequence[str],
+        values: np.ndarray,
+        in_words: Callable[[Any], str],
+        column: str | None = None,
     ) -> None:
         """Compare columns of numbers (n, k), NaN for missing cells, or the items of one ``column`` of lists."""
         gone = np.isnan(values)
-        cuts = _cuts(values)  # (c, k), ascending
+        cuts = _quantiles(values)  # (c, k), ascending
         usual, n_cuts, half = _repeated(cuts), len(cuts), len(cuts) // 2
         below = np.array([self._counts(values <= cut) for cut in cuts])
         between = below[::-1][:half] - below[:half]
@@ -164,19 +178,21 @@ class Differences:
         use = np.ones((len(counts), len(names)), dtype=bool)
         use[1 : 1 + n_cuts] = rises
         use[2 + n_cuts : 1 + n_cuts + half] = (rises[1:half]) | rises[: half + 1 : -1]
-        use[-1] = say is _number  # all dates are whole numbers of seconds
+        use[-1] = in_words is _number  # all dates are whole numbers of seconds
 
         def words(j: int, event: int) -> tuple[str, ...]:
             if not event:
                 return column or names[j], "is missing"
             if event <= n_cuts:
-                cut = say(cuts[event - 1, j])
-                more, less = ("after", "not after") if say is _date else ("above", "at most")
+                cut = in_words(cuts[event - 1, j])
+                more, less = ("after", "not after") if in_words is _date else ("above", "at most")
                 return names[j], f"is {less} {cut}", f"is {more} {cut}"
             if event >= len(counts) - 2:
-                return names[j], "is a whole number" if event == len(counts) - 1 else f"is {say(usual[j])}"
+                return names[j], "is a whole number" if event == len(
+                    counts
+                ) - 1 else f"is {in_words(usual[j])}"
             low = event - 1 - n_cuts
-            ends = f"between {say(cuts[low, j])} and {say(cuts[n_cuts - 1 - low, j])}"
+            ends = f"between {in_words(cuts[low, j])} and {in_words(cuts[n_cuts - 1 - low, j])}"
             return names[j], f"is {ends}", f"is not {ends}"
 
         known = self._known(counts)
@@ -190,14 +206,14 @@ class Differences:
     def _add_values(self, name: str, codes: np.ndarray, cells: Any) -> None:
         """Compare a category, given the codes of its cells."""
         many = int(codes.max()) + 1
-        parts = (codes[self._of[0] > 0], codes)
+        parts = (codes[self._indicators[0] > 0], codes)
         held = np.array([np.bincount(part[part >= 0], minlength=many) for part in parts])
-        most = np.argsort(-held[1], kind="stable")[:_MOST_VALUES]
-        most = most[held[1][most] >= _OFTEN]
+        most = np.argsort(-held[1], kind="stable")[:MAX_VALUES]
+        most = most[held[1][most] >= MIN_CELLS]
 
         def words(_: int, event: int) -> tuple[str, ...]:
             values = learned_values(cells)[0] if event else []
-            return name, f"is {values[int(most[event - 1])][:_SHORT]!r}" if event else "is missing"
+            return name, f"is {values[int(most[event - 1])][:LENGTH]!r}" if event else "is missing"
 
         before = len(self._found)
         self._test_one(codes < 0, held[:, most], words)
@@ -208,7 +224,7 @@ class Differences:
 
     def _add_words(self, name: str, cells: Any) -> None:
         """Compare the words of a text."""
-        text = pc.utf8_slice_codeunits(text_cells(cells), 0, _CHARACTERS)
+        text = pc.utf8_slice_codeunits(text_cells(cells), 0, SAMPLE)
         split = pc.split_pattern_regex(pc.utf8_lower(text), r"[^\p{L}\p{N}_]+").combine_chunks()
         coded = pc.list_flatten(split).dictionary_encode()
         found = coded.dictionary
@@ -216,12 +232,16 @@ class Differences:
         rows, codes = np.divmod(
             np.unique(owners * (len(found) + 1) + coded.indices.to_numpy()), len(found) + 1
         )
-        held = np.array([np.bincount(c, minlength=len(found)) for c in (codes[self._of[0, rows] > 0], codes)])
-        often = np.flatnonzero((held[1] >= _OFTEN) & pc.not_equal(found, "").to_numpy(zero_copy_only=False))
+        held = np.array(
+            [np.bincount(c, minlength=len(found)) for c in (codes[self._indicators[0, rows] > 0], codes)]
+        )
+        often = np.flatnonzero(
+            (held[1] >= MIN_CELLS) & pc.not_equal(found, "").to_numpy(zero_copy_only=False)
+        )
 
         def words(_: int, event: int) -> tuple[str, ...]:
             what = (
-                f"has the word {found[int(often[event - 1])].as_py()[:_SHORT]!r}" if event else "is missing"
+                f"has the word {found[int(often[event - 1])].as_py()[:LENGTH]!r}" if event else "is missing"
             )
             return name, what
 
@@ -234,7 +254,7 @@ class Differences:
 
     def _counts(self, event: np.ndarray) -> np.ndarray:
         """Return the numbers of labelled rows and of all rows with an event, (2, k)."""
-        return np.rint(self._of @ event.astype(np.float32)).astype(np.int64)
+        return np.rint(self._indicators @ event.astype(np.float32)).astype(np.int64)
 
     def _known(self, counts: np.ndarray) -> np.ndarray:
         """Return the numbers of rows that may have each event; the first event is that a cell is missing."""
@@ -261,22 +281,22 @@ class Differences:
             Which events to test.
         """
         a, k, m, n = counts[:, 0], counts[:, 1], known[:, 0], known[:, 1]
-        use = use & (k > 0) & (k < n)  # the others hold in no row or in all, whichever are labelled
+        use = use & (k > 0) & (k < n)  # an event of no row, or of all, does not depend on the labels
         events, logs = use.sum(axis=0), self._logs
 
         def ways(of: np.ndarray, some: np.ndarray) -> np.ndarray:
             return np.asarray(logs[of] - logs[some] - logs[of - some])
 
-        # the chance of just this count, which is part of p
-        least = np.where(use, ways(k, a) + ways(n - k, m - a) - ways(n, m), 0.0)
-        best = least.argmin(axis=0)
-        columns = np.flatnonzero((events > 0) & (np.exp(least.min(axis=0)) * events <= _LEVEL))
+        # the probability of exactly this count is a lower bound of p
+        log_bounds = np.where(use, ways(k, a) + ways(n - k, m - a) - ways(n, m), 0.0)
+        best = log_bounds.argmin(axis=0)
+        columns = np.flatnonzero((events > 0) & (np.exp(log_bounds.min(axis=0)) * events <= SIGNIFICANCE))
         best = best[columns]
         a, k, m, n = (values[best, columns] for values in (a, k, m, n))
         tails = stats.hypergeom.sf(a - 1, n, k, m), stats.hypergeom.cdf(a, n, k, m)
         p = 2 * np.minimum(*tails) * events[columns]
         here, every = self._sizes.tolist()
-        for i in np.flatnonzero(p <= _LEVEL):
+        for i in np.flatnonzero(p <= SIGNIFICANCE):
             name, what, *opposite = words(int(columns[i]), int(best[i]))
             labelled, others = a[i] / here, (k[i] - a[i]) / (every - here)
             if opposite and labelled < others:
@@ -288,11 +308,11 @@ class Differences:
             )
 
 
-def _cuts(values: np.ndarray) -> np.ndarray:
-    """Return about the deciles of the known numbers of each column, (9, k)."""
-    some = np.sort(values[:: -(-len(values) // _FOR_CUTS)], axis=0)  # missing ones are last
+def _quantiles(values: np.ndarray, parts: int = 10, rows: int = 200) -> np.ndarray:
+    """Return about the deciles of the known numbers of each column, (9, k), from some of the rows."""
+    some = np.sort(values[:: -(-len(values) // rows)], axis=0)  # missing ones are last
     known = (~np.isnan(some)).sum(axis=0)
-    places = np.ceil(np.outer(np.arange(1, _PARTS), known) / _PARTS).astype(np.intp) - 1
+    places = np.ceil(np.outer(np.arange(1, parts), known) / parts).astype(np.intp) - 1
     return np.take_along_axis(some, np.maximum(places, 0), axis=0)
 
 
@@ -304,7 +324,8 @@ def _repeated(cuts: np.ndarray) -> np.ndarray:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.0f}" if value == np.rint(value) and abs(value) < _LARGE else f"{value:.4g}"
+    exact = value == np.rint(value) and abs(value) * np.finfo(np.float64).eps < 1
+    return f"{value:.0f}" if exact else f"{value:.4g}"
 
 
 def _date(value: Any) -> str:
@@ -318,29 +339,6 @@ def shown_as(role: str, value: Any) -> str:
     ('-999', '0.3333', '1970-01-02')
     """
     return (_date if role == "date" else _number)(value)
-
-
-def in_words(found: Sequence[dict[str, Any]], columns: int) -> list[str]:
-    r"""Return a sentence on the columns in which labelled rows differ, if there are any.
-
-    >>> age = {"name": "age", "what": "is above 41", "labelled": 0.62, "others": 0.2}
-    >>> print(in_words([age], 14)[0].replace(": ", ":\n"))
-    Labelled rows differ from the others in 1 of 14 columns:
-    'age' is above 41 in 62% of labelled rows and 20% of the others; the estimate is for rows like the labelled ones.
-    """
-    if not found:
-        return []
-    said: list[str] = []
-    for one in found[:_SHOWN]:
-        of = ("", "") if said else (" of labelled rows", " of the others")
-        shares = f"{_percent(one['labelled'])}{of[0]} and {_percent(one['others'])}{of[1]}"
-        said.append(f"{one['name']!r} {one['what']} in {shares}")
-    *first, last = said
-    shown = f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
-    return [
-        f"Labelled rows differ from the others in {len(found):,} of {columns:,} columns"
-        f"{', most in these' * (len(found) > _SHOWN)}: {shown}; the estimate is for rows like the labelled ones."
-    ]
 
 
 def _percent(share: float) -> str:

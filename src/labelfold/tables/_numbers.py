@@ -24,15 +24,15 @@ _MARKED = rf"^[+-]?(?:(?:{_INTEGER})(?:{{decimal}}\d*)?|{{decimal}}\d+)(?:[eE][+
 _BLANKS = "\u00a0\u2007\u2009\u202f"
 _PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
-# Fewer fractions than this prove nothing. A mark that is misread multiplies a number by a thousand; ten times the
-# largest number that was learned is a sign of it.
-_FEWEST_BROKEN, _TIMES = 3, 10
+# A mark that is misread multiplies a number by a thousand; ten times the largest number that was learned is a sign.
+# Fewer fractions than the second number prove nothing.
+_FAR, _MIN_FRACTIONS = 10, 3
 # The spellings of a boolean, in lower case: true first.
 _PAIRS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
 _TRUTHS = {spelling: not place for pair in _PAIRS for place, spelling in enumerate(pair)}
 
 
-class Writing(TypedDict):
+class NumberFormat(TypedDict):
     """Number format of a column: the decimal mark, and the units before and after the digits."""
 
     decimal: str
@@ -40,10 +40,10 @@ class Writing(TypedDict):
     after: str
 
 
-PLAIN: Writing = {"decimal": ".", "before": "", "after": ""}
+PLAIN: NumberFormat = {"decimal": ".", "before": "", "after": ""}
 
 
-def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
+def format_of(cells: Sequence[str]) -> tuple[NumberFormat, float]:
     """Return the number format of some cells, and the share of cells that are numbers in this format.
 
     Parameters
@@ -53,9 +53,9 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
 
     Examples
     --------
-    >>> writing_of(["1.234,50 €", "7,25 €"])
+    >>> format_of(["1.234,50 €", "7,25 €"])
     ({'decimal': ',', 'before': '', 'after': '€'}, 1.0)
-    >>> writing_of(["1,234", "98", "unsure", "12"])
+    >>> format_of(["1,234", "98", "unsure", "12"])
     ({'decimal': '.', 'before': '', 'after': ''}, 0.75)
     """
     found = [m for m in map(_WRITTEN.fullmatch, cells) if m]
@@ -63,13 +63,13 @@ def writing_of(cells: Sequence[str]) -> tuple[Writing, float]:
         return PLAIN, float(np.mean([_NAMED.fullmatch(c) is not None for c in cells])) if cells else 0.0
     before = Counter(m["before"] for m in found if m["before"]).most_common(1)
     after = Counter(_unit(m) for m in found if m["after"]).most_common(1)
-    writing: Writing = {
+    number_format: NumberFormat = {
         "decimal": _decimal([m["digits"] for m in found]),
         "before": before[0][0] if before else "",
         "after": after[0][0] if after else "",
     }
-    read = parsed(pa.chunked_array([list(cells)], type=pa.string()), writing)
-    return writing, 1 - read.null_count / len(read)
+    read = parsed(pa.chunked_array([list(cells)], type=pa.string()), number_format)
+    return number_format, 1 - read.null_count / len(read)
 
 
 def _unit(found: re.Match) -> str:
@@ -109,23 +109,23 @@ def _decimal(digits: list[str]) -> str:
     return "," if several else "."
 
 
-def parsed(column: Any, writing: Writing) -> Any:
+def parsed(column: Any, number_format: NumberFormat) -> Any:
     """Return a column of text as float64; cells that are not numbers in this format become null."""
     text = column
     if any_match(text, f"[{_BLANKS}]"):
         text = pc.replace_substring_regex(text, f"[{_BLANKS}]", " ")
-    marked = writing != PLAIN or any_match(text, r"[,'’\s()−]")
-    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
+    marked = number_format != PLAIN or any_match(text, r"[,'’\s()−]")
+    decimal, other = (",", ".") if number_format["decimal"] == "," else (".", ",")
     if marked:
         if any_match(text, "−"):
             text = pc.replace_substring(text, "−", "-")
         if any_match(text, r"^\("):
             text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
-        if writing["before"]:
-            before = re.escape(writing["before"])
+        if number_format["before"]:
+            before = re.escape(number_format["before"])
             text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
-        if writing["after"]:
-            text = pc.replace_substring_regex(text, rf"\s*(?i:{re.escape(writing['after'])}s?)$", "")
+        if number_format["after"]:
+            text = pc.replace_substring_regex(text, rf"\s*(?i:{re.escape(number_format['after'])}s?)$", "")
         pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other))
     good = pc.match_substring_regex(text, pattern if marked else _PLAIN)
     if not pc.all(good).as_py():
@@ -138,9 +138,22 @@ def parsed(column: Any, writing: Writing) -> Any:
     return text.cast(pa.float64())
 
 
-def has_thousands(column: Any, writing: Writing) -> bool:
+def written_numbers(cells: Sequence[str]) -> list[float] | None:
+    """Return cells as numbers if all have one format with marks or a unit; otherwise None.
+
+    >>> written_numbers(["1,5", "2,25"]), written_numbers(["3 kg", "4 kg"]), written_numbers(["1", "2"])
+    ([1.5, 2.25], [3.0, 4.0], None)
+    """
+    number_format, share = format_of(cells)
+    if share < 1 or number_format == PLAIN:
+        return None
+    found: list[float] = parsed(pa.chunked_array([list(cells)]), number_format).to_pylist()
+    return found
+
+
+def has_thousands(column: Any, number_format: NumberFormat) -> bool:
     """Tell whether a column of text has thousands separators."""
-    other = "." if writing["decimal"] == "," else ","
+    other = "." if number_format["decimal"] == "," else ","
     return any_match(column, rf"\d[{other}'’ {_BLANKS}]\d{{3}}(?:\D|$)")
 
 
@@ -149,7 +162,7 @@ def any_match(column: Any, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
 
-def numbers(column: Any, writing: Writing | None) -> np.ndarray:
+def numbers(column: Any, number_format: NumberFormat | None) -> np.ndarray:
     """Return a column of numbers, typed or as text, as an array with NaN for missing cells.
 
     Infinite cells count as missing. The array is float32 where the column is, float64 otherwise.
@@ -160,21 +173,23 @@ def numbers(column: Any, writing: Writing | None) -> np.ndarray:
         return numbers(column, None) / 1e6
     if types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    column = quick(column, writing)
+    column = as_simple_numbers(column, number_format)
     if is_text(column.type):
-        column = parsed(text_cells(column, numbers=True), writing or PLAIN)
+        column = parsed(text_cells(column, numbers=True), number_format or PLAIN)
     single = types.is_float32(column.type)
     values = column.cast(pa.float32() if single else pa.float64(), safe=False).to_numpy()
     infinite = np.isinf(values)
     return np.where(infinite, np.nan, values) if infinite.any() else values
 
 
-def quick(column: Any, writing: Writing | None) -> Any:
+def as_simple_numbers(column: Any, number_format: NumberFormat | None) -> Any:
     """Return a column as numbers if it holds them, or if every cell is one without further marks; else as text."""
     if is_number(column.type):
         return column
     column = written(column)
-    return plain(column) if writing in (None, PLAIN) else _quick(column, writing)
+    if number_format is None or number_format == PLAIN:
+        return as_plain_numbers(column)
+    return _as_formatted_numbers(column, number_format)
 
 
 def is_flag(values: np.ndarray) -> bool:
@@ -188,7 +203,7 @@ def is_flag(values: np.ndarray) -> bool:
     return bool(both and ((known == 0) | (known == 1)).all())
 
 
-def with_flags(column: Any, values: np.ndarray) -> np.ndarray:
+def with_spelled_flags(column: Any, values: np.ndarray) -> np.ndarray:
     """Return the numbers of a column of 0 and 1, with the booleans that are spelled in words in their places."""
     gone = np.isnan(values)
     if np.count_nonzero(gone) == column.null_count:
@@ -201,7 +216,7 @@ def with_flags(column: Any, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def read_wrongly(column: Any, values: np.ndarray, writing: Writing | None) -> np.ndarray | None:
+def read_wrongly(column: Any, values: np.ndarray, number_format: NumberFormat | None) -> np.ndarray | None:
     """Return a mask of the cells that have another decimal mark than the format, and are read all the same.
 
     With the point as the decimal mark 1,234 is read as 1234. None unless cells such as 1,5 show that the comma is the
@@ -213,10 +228,10 @@ def read_wrongly(column: Any, values: np.ndarray, writing: Writing | None) -> np
         Text.
     values : ndarray
         Its numbers in the format, NaN for cells that are not.
-    writing : Writing or None
+    number_format : NumberFormat or None
         The format.
     """
-    own: Writing = writing or PLAIN
+    own: NumberFormat = number_format or PLAIN
     mark, other = (",", ".") if own["decimal"] == "," else (".", ",")
     proofs = _proofs(column, other, mark)
     if not proofs or proofs <= _proofs(column, mark, other):
@@ -225,12 +240,12 @@ def read_wrongly(column: Any, values: np.ndarray, writing: Writing | None) -> np
     if np.isnan(swapped).sum() > np.isnan(values).sum():
         return None
     wrong = ~np.isnan(values) & (swapped != values)
-    # one slip of the pen among numbers with marks between thousands proves nothing
+    # a single mistyped cell among numbers with marks between thousands is no evidence of another format
     return wrong if proofs >= 0.1 * wrong.sum() else None
 
 
 def marked_unlike_learned(
-    column: Any, values: np.ndarray, writing: Writing, range: Sequence[float]
+    column: Any, values: np.ndarray, number_format: NumberFormat, range: Sequence[float]
 ) -> np.ndarray | None:
     """Return a mask of the cells whose mark is likely to mean something else than in the rows of `fit`.
 
@@ -241,20 +256,20 @@ def marked_unlike_learned(
 
     Parameters
     ----------
-    column, values, writing
+    column, values, number_format
         As in `read_wrongly`.
     range : (float, float, float)
         The smallest and the largest number of `fit`, and 1 if all were whole.
     """
-    decimal, other = (",", ".") if writing["decimal"] == "," else (".", ",")
+    decimal, other = (",", ".") if number_format["decimal"] == "," else (".", ",")
     low, high, whole = range
     held = np.count_nonzero(~np.isnan(values))
-    far = np.abs(values) > _TIMES * max(abs(low), abs(high))
+    far = np.abs(values) > _FAR * max(abs(low), abs(high))
     if 2 * np.count_nonzero(far) > held:
         wrong = far & pc.fill_null(pc.match_substring(column, other), False).to_numpy()
         return wrong if 2 * np.count_nonzero(wrong) > held else None
     broken = ~np.isnan(values) & (values % 1 != 0)
-    if not whole or np.count_nonzero(broken) < max(_FEWEST_BROKEN, 0.01 * held):
+    if not whole or np.count_nonzero(broken) < max(_MIN_FRACTIONS, 0.01 * held):
         return None
     cells = pc.utf8_trim_whitespace(column.filter(pa.array(broken)))
     grouped = pc.match_substring_regex(
@@ -271,7 +286,7 @@ def _proofs(text: Any, mark: str, other: str) -> int:
     return len(once) - (pc.sum(grouped).as_py() or 0)
 
 
-def plain(column: Any) -> Any:
+def as_plain_numbers(column: Any) -> Any:
     """Return text as numbers if every cell is a plain number, otherwise unchanged."""
     try:
         return column.cast(pa.float64())
@@ -279,10 +294,10 @@ def plain(column: Any) -> Any:
         return column
 
 
-def _quick(column: Any, writing: Writing) -> Any:
+def _as_formatted_numbers(column: Any, number_format: NumberFormat) -> Any:
     """Return text as numbers if all cells have the column's format and no thousands separators, else unchanged."""
-    text, (before, after) = column, (writing["before"], writing["after"])
-    if writing["decimal"] == ",":
+    text, (before, after) = column, (number_format["before"], number_format["after"])
+    if number_format["decimal"] == ",":
         if pc.any(pc.match_substring(text, ".")).as_py():
             return column
         text = pc.replace_substring(text, ",", ".")
@@ -290,19 +305,19 @@ def _quick(column: Any, writing: Writing) -> Any:
         text = pc.if_else(pc.starts_with(text, before), pc.utf8_slice_codeunits(text, len(before)), text)
     if after:
         text = pc.if_else(pc.ends_with(text, after), pc.utf8_slice_codeunits(text, 0, -len(after)), text)
-    made = plain(pc.utf8_trim_whitespace(text) if before or after else text)
+    made = as_plain_numbers(pc.utf8_trim_whitespace(text) if before or after else text)
     return column if is_text(made.type) else made
 
 
-def said(writing: Writing, *, thousands: bool = False) -> str:
+def format_in_words(number_format: NumberFormat, *, thousands: bool = False) -> str:
     """Describe a number format: decimal comma, removed units and thousands separators; "" for plain numbers.
 
-    >>> said({"decimal": ",", "before": "", "after": "%"})
+    >>> format_in_words({"decimal": ",", "before": "", "after": "%"})
     "decimal comma, '%' removed"
     """
     removed = ["marks between thousands"] if thousands else []
-    removed += [repr(unit) for unit in (writing["before"], writing["after"]) if unit]
-    parts = ["decimal comma"] if writing["decimal"] == "," else []
+    removed += [repr(unit) for unit in (number_format["before"], number_format["after"]) if unit]
+    parts = ["decimal comma"] if number_format["decimal"] == "," else []
     return ", ".join([*parts, *([f"{' and '.join(removed)} removed"] if removed else [])])
 
 
@@ -379,7 +394,7 @@ def merged(values: Sequence[str], counts: Sequence[int]) -> list[str]:
         return [value for value in often if spelled[value] == spelling]
 
     whole = [pair for pair in _PAIRS if all(map(written, pair))]
-    # the two values that are kept must show by themselves that they are booleans
+    # the two values that are kept must spell a pair of booleans without the others
     pair = max(whole, key=lambda pair: sum(often[value] for s in pair for value in written(s)), default=None)
     kept = [written(s) for s in pair] if pair else [list(often)]
     names = {meant[some[0]]: max(some, key=often.__getitem__) for some in kept}

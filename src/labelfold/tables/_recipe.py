@@ -17,11 +17,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.model_selection import read_groups
 from labelfold.rows import in_order
 from labelfold.tables._arrow import (
-    LABELLED,
-    LEARNED_FROM,
     Blocks,
     Packed,
     as_arrow,
@@ -34,9 +31,10 @@ from labelfold.tables._arrow import (
     unpack,
     written,
 )
-from labelfold.tables._column import UNLIKE_NUMBERS, Column, lines_of, matching
-from labelfold.tables._columns import HASHED, MOST_VALUES, columns_of
+from labelfold.tables._column import TELLS, UNLIKE_NUMBERS, Column, lines_of, matching, vector_columns
 from labelfold.tables._differences import Differences
+from labelfold.tables._limits import BLOCK, LABELLED, LEARNED_FROM, MAX_VALUES, SPARSE
+from labelfold.tables._roles import HASHED, columns_of
 from labelfold.tables._steps import (
     AsSparse,
     EachValue,
@@ -48,31 +46,22 @@ from labelfold.tables._steps import (
     Terms,
 )
 from labelfold.tables._target import Target
-from labelfold.tables._unseen import Tally, Unseen, UnseenValuesWarning, counting, empty_columns, told_of
+from labelfold.tables._unseen import Tally, UnseenRecords, UnseenValuesWarning, counting, empty_columns
 from labelfold.utils import fit_context, warn_user
 
 # The parameters that name columns, with their roles.
-ROLES = {
-    "number": "number",
-    "category": "category",
-    "date": "date",
-    "text": "text",
-    "id": "id",
-    "drop": "left out",
-}
+ROLES = {role: role for role in ("number", "category", "date", "text", "id")} | {"drop": "left out"}
 # A category with a smaller share of the rows, or with one row, is rare.
 _RARE = 0.002
 # Largest numbers of words and of character groups of a text column.
-_MOST_TERMS = 50_000
+_MAX_TERMS = 50_000
 # Norm of all other columns of a row, relative to a text or list of norm 1.
 _BESIDE_TEXT = 0.5
 _TEXT, _LISTS = "text ", "lists"
-# A matrix with more columns than the first value stays sparse below this share of non-zeros. Text always does.
-_WIDE, _SPARSE = 200, 0.1
-# Up to a third of non-zeros it also stays sparse if the dense array would be larger than this, in bytes.
-_LARGE, _THIRD = 2**30, 1 / 3
-# Above this many rows a sparse matrix is float32.
-_SINGLE_FROM = LEARNED_FROM + LABELLED
+# A matrix with more columns than this, of which few entries are not 0, stays sparse. Text always does.
+_WIDE = 200
+# A dense matrix of more bytes than this stays sparse if it then takes less than half of them.
+_LARGE = 1_000_000_000
 
 
 class Recipe(Packed, TransformerMixin, BaseEstimator):
@@ -192,9 +181,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
         given, keep = self._given(table.column_names), self.kept(table.column_names)
-        target = Target(y, n, self.unlabeled, None if groups is None else read_groups(groups, n))
+        target = Target(y, n, self.unlabeled, groups)
         some, places = _learned_from(table, target)
-        target = target.at(places)
+        target = target.take(places)
         differences = Differences(target.labelled, table.shape[1], target.taking_part)
         columns = columns_of(some, places, n, given, keep, target, differences)
         used = [column for column in columns if column.used]
@@ -239,9 +228,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
                 f"{', '.join(map(repr, absent[:5]))}; add them, with empty cells where nothing is known."
             )
         made, tally = self._transformed(table)
-        if most := [one for one in tally.found() if one.most]:
+        if mostly := tally.found().mostly:
             warn_user(
-                f"{told_of(most)}; such cells tell nothing about their rows. Write them as in the table of fit.",
+                f"{mostly.sentence}; such cells tell nothing about their rows. Write them as in the table of fit.",
                 UnseenValuesWarning,
             )
         return made
@@ -249,7 +238,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
         check_is_fitted(self)
-        return feature_names(self.transformer_)
+        names = [name for _, made in self._parts() for name in made]
+        return np.array(names, dtype=object)
 
     def row_names(self, X: Any) -> list[str] | None:
         """Return the names of the rows, from the id columns; None if there are none."""
@@ -260,7 +250,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ]
         return [", ".join(map(str, row)) for row in zip(*columns, strict=True)] if columns else None
 
-    def unseen(self, X: Any) -> list[Unseen]:
+    def unseen(self, X: Any) -> UnseenRecords:
         """Return a record for each column with cells in new rows that `transform` cannot use.
 
         These are values of a category that `fit` has not seen, and cells that are no number, date or list of the
@@ -277,7 +267,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         records : list
             Each with ``name``, ``odd`` and ``held``, the numbers of these cells and of all that hold something,
             ``examples``, ``most``, whether these are more than half and more than new rows usually have, and
-            ``sentence``.
+            ``sentence``. ``mostly`` are the records with ``most``, and ``sentence`` says them all.
 
         Examples
         --------
@@ -293,10 +283,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             whole.merge(tally)
         names = set(self.used_)
         used = [column for column in self.columns_ if column["name"] in names]
-        return [
-            *whole.found(),
-            *empty_columns(whole, used, self.n_learned_from_, table.num_rows),
-        ]
+        empty = empty_columns(whole, used, self.n_learned_from_, table.num_rows)
+        return UnseenRecords([*whole.found(), *empty])
 
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
         """Return one line for each column; columns that are treated alike share a line.
@@ -316,9 +304,48 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             )
         return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
 
+    def leak_lines(self) -> list[str]:
+        """Return lines about the columns that are left out since they tell which rows are labelled."""
+        check_is_fitted(self)
+        return lines_of([column for column in self.columns_ if TELLS in column["how"]], plain=True)
+
+    def leaks_in(self, X: np.ndarray, y: Any, groups: Any, names: Sequence[str]) -> set[str]:
+        """Return the names of the columns of an array that tell which rows are labelled."""
+        return {names[j] for j in Target(y, len(X), self.unlabeled, groups).filled_columns(X)}
+
+    def keep_vectors(self, names: Sequence[str]) -> None:
+        """Keep, as numbers, the columns whose names differ only in a number, such as those of pixels."""
+        vectors = vector_columns(names)
+        self.set_params(
+            number=[*np.atleast_1d(self.number), *vectors], keep=[*np.atleast_1d(self.keep), *vectors]
+        )
+
+    def features_of(self, columns: Collection[str]) -> np.ndarray:
+        """Return a mask of the columns of the matrix that are made of some columns of the table."""
+        mask: list[bool] = []
+        for names, made in self._parts():
+            own = [name for name in names if name in columns]
+            starts = tuple(f"{name}{mark}" for name in own for mark in ("=", ": ", "[", " #"))
+            whole = {*own, *(f"missingindicator_{name}" for name in own)}
+            mask += [str(one) in whole or (bool(own) and str(one).startswith(starts)) for one in made]
+        return np.array(mask, dtype=bool)
+
+    def _parts(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Yield the columns that are transformed together, with the names of the columns of the matrix."""
+        for title, part, columns in self.transformer_.transformers_:
+            if title.startswith(_TEXT):
+                yield columns, [f"{columns[0]}: {term}" for term in _text_names(part)]
+            else:
+                yield columns, list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
+
+    @property
+    def scales_numbers(self) -> bool:
+        """Whether columns of numbers are scaled to unit variance, as they are beside other columns."""
+        return any(column["role"] in UNLIKE_NUMBERS for column in self.columns_)
+
     def _table(self, X: Any, *, reset: bool) -> Any:
         table: Any
-        table, named = (X, True) if isinstance(X, Blocks) else as_arrow(X)
+        table, named = as_arrow(X)
         names = table.column_names
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -352,13 +379,11 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return table.read(self.used_) if isinstance(table, Blocks) else slices(table)
 
     def _block(self, block: Any) -> tuple[Any, Tally]:
-        with counting() as tally:
-            tally.rows = block.num_rows
+        with counting(block.num_rows) as tally:
             return self._matrix(self.transformer_.transform(block.select(self.used_))), tally
 
     def _counted(self, block: Any) -> Tally:
-        with counting() as tally:
-            tally.rows = block.num_rows
+        with counting(block.num_rows) as tally:
             count_unseen(self.transformer_, block.select(self.used_))
             return tally
 
@@ -458,7 +483,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
     by_role = {role: [c for c in columns if c.role == role] for role in ("number", *UNLIKE_NUMBERS)}
     sparse = _stays_sparse(by_role, n)
     # with many rows the matrix takes most of the memory; its entries are standardised, or weights of words
-    single = sparse and n > _SINGLE_FROM
+    single = sparse and n > BLOCK
     mixed = any(by_role[role] for role in UNLIKE_NUMBERS)
     scaled = [("scale", StandardScaler())] if mixed else []
     parts: list[tuple[str, Any, list[str]]] = []
@@ -471,10 +496,10 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
             parts.append((title, Pipeline(steps), _names(some)))
 
     for title, told in (("numbers", False), ("numbers with telling gaps", True)):
-        some = [c for c in by_role["number"] if c.told == told]
-        writings = {c.name: c.reading for c in some if c.reading is not None}
+        some = [c for c in by_role["number"] if c.gaps_predict == told]
+        formats = {c.name: c.reading for c in some if c.reading is not None}
         ranges = np.array([c.range for c in some], dtype=np.float64).reshape(-1, 3)
-        read = ReadNumbers(writings, [c.name for c in some if c.flag], _odd(some), ranges)
+        read = ReadNumbers(formats, [c.name for c in some if c.flag], _odd(some), ranges)
         add(title, some, read, told=told, after=scaled)
     for title, hashed in (("categories", False), ("hashed categories", True)):
         some = [c for c in by_role["category"] if c.hashed == hashed]
@@ -499,10 +524,11 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
 def _stays_sparse(by_role: dict[str, list[Column]], n: int) -> bool:
     """Tell whether the matrix of n rows is sparse."""
     full = len(by_role["number"]) + len(by_role["date"]) + sum(c.reading["width"] for c in by_role["list"])
-    width = full + sum(HASHED if c.hashed else min(c.levels, MOST_VALUES) for c in by_role["category"])
-    share = (full + len(by_role["category"])) / max(width, 1)
-    large = 8 * n * width > _LARGE and share <= _THIRD
-    return bool(by_role["text"]) or (width > _WIDE and share < _SPARSE) or large
+    width = full + sum(HASHED if c.hashed else min(c.levels, MAX_VALUES) for c in by_role["category"])
+    stored = full + len(by_role["category"])
+    # an entry takes 8 bytes, and 4 more for its column if the matrix is sparse
+    large = 8 * n * width > _LARGE and 2 * (8 + 4) * stored <= 8 * width
+    return bool(by_role["text"]) or (width > _WIDE and stored < SPARSE * width) or large
 
 
 def _weights(parts: list, columns: list[Column]) -> dict[str, float] | None:
@@ -530,31 +556,27 @@ def _names(columns: list[Column]) -> list[str]:
 
 
 def _one_hot(n: int) -> OneHotEncoder:
-    return OneHotEncoder(
-        handle_unknown="infrequent_if_exist",
-        min_frequency=max(2, int(_RARE * n)),
-        max_categories=MOST_VALUES,
-    )
+    rare = max(2, int(_RARE * n))
+    return OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=rare, max_categories=MAX_VALUES)
 
 
 def _text(n: int) -> Pipeline:
     """Return tf-idf of words and word pairs, and of groups of three to five characters, with equal weight."""
-    kinds = {"words": ("word", (1, 2)), "characters": ("char_wb", (3, 5))}
-    made = [(name, _terms(n, analyzer, lengths)) for name, (analyzer, lengths) in kinds.items()]
-    half = dict.fromkeys(kinds, 0.5**0.5)
-    return Pipeline([("read", ReadText()), ("terms", FeatureUnion(made, n_jobs=1, transformer_weights=half))])
+    # a word that occurs in a single row does not help for other rows, unless there are few rows
+    how: dict[str, Any] = {
+        "strip_accents": "unicode",
+        "max_features": _MAX_TERMS,
+        "min_df": 2 if n > 100 else 1,
+    }
+    words = Terms(ngram_range=(1, 2), token_pattern=r"(?u)\b\w+\b", sublinear_tf=True, **how)
+    characters = Terms(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True, **how)
+    parts = [("words", words), ("characters", characters)]
+    union = FeatureUnion(parts, n_jobs=1, transformer_weights=dict.fromkeys(dict(parts), 0.5**0.5))
+    return Pipeline([("read", ReadText()), ("terms", union)])
 
 
 def _hashed_text() -> Pipeline:
     return Pipeline([("read", HashedWords()), ("weigh", TfidfTransformer(sublinear_tf=True))])
-
-
-def _terms(n: int, analyzer: str, lengths: tuple[int, int]) -> Any:
-    how: dict[str, Any] = {"analyzer": analyzer, "ngram_range": lengths, "strip_accents": "unicode"}
-    if analyzer == "word":
-        how["token_pattern"] = r"(?u)\b\w+\b"
-    # a word that occurs in a single row does not help for other rows, unless there are few rows
-    return Terms(**how, sublinear_tf=True, max_features=_MOST_TERMS, min_df=2 if n > 100 else 1)
 
 
 def count_unseen(transformer: ColumnTransformer, block: Any) -> None:
@@ -567,32 +589,6 @@ def count_unseen(transformer: ColumnTransformer, block: Any) -> None:
             part["read"].transform(columns)
         elif "terms" in part.named_steps:
             dict(part["terms"].transformer_list)["words"].transform(part["read"].transform(columns))
-
-
-def features_of(transformer: ColumnTransformer, columns: Collection[str]) -> np.ndarray:
-    """Return a mask of the columns of a recipe's matrix that are made of some columns of the table."""
-    mask: list[bool] = []
-    for title, part, names in transformer.transformers_:
-        if title.startswith(_TEXT):
-            mask += [names[0] in columns] * len(_text_names(part))
-            continue
-        made = part.get_feature_names_out(np.asarray(names, dtype=object))
-        own = [name for name in names if name in columns]
-        starts = tuple(f"{name}{mark}" for name in own for mark in ("=", ": ", "[", " #"))
-        whole = {*own, *(f"missingindicator_{name}" for name in own)}
-        mask += [str(one) in whole or (bool(own) and str(one).startswith(starts)) for one in made]
-    return np.array(mask, dtype=bool)
-
-
-def feature_names(transformer: ColumnTransformer) -> np.ndarray:
-    """Return the names of the columns of a recipe's matrix."""
-    names: list[str] = []
-    for title, part, columns in transformer.transformers_:
-        if title.startswith(_TEXT):
-            names += [f"{columns[0]}: {term}" for term in _text_names(part)]
-        else:
-            names += list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
-    return np.array(names, dtype=object)
 
 
 def _text_names(part: Pipeline) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -17,26 +18,29 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.tables import _dates, _numbers
 from labelfold.tables._arrow import Packed, distinct, is_text, pa, pc, shown, text_cells, written
 from labelfold.tables._dates import UNITS, calendar_parts, instants
+from labelfold.tables._limits import MIN_CELLS
 from labelfold.tables._numbers import (
     PLAIN,
+    as_simple_numbers,
+    format_in_words,
     merged,
     numbers,
     plain_spelling,
-    quick,
     respelled,
-    said,
-    with_flags,
+    with_spelled_flags,
 )
 from labelfold.tables._unseen import Tally, active, count_far, count_gaps, quoted
 
-# Fewer cells with a new value do not stand for one value of a boolean.
-_FEWEST_ODD = 5
 # scikit-learn's names of missing and of rare values, and the names in a recipe.
 _CALLED = {"None": "(missing)", "infrequent_sklearn": "(rare)"}
 
 
 class ReadStep(TransformerMixin, BaseEstimator):
     """A stateless transformer of the columns of a table."""
+
+    # Parameters that models of earlier versions lack.
+    flags: Sequence[str] = ()
+    odd: Mapping[str, float] = MappingProxyType({})
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Do nothing."""
@@ -53,76 +57,65 @@ class ReadNumbers(Packed, ReadStep):
 
     Parameters
     ----------
-    writings : dict
+    formats : dict
         Number formats of text columns; see `labelfold.tables._numbers`.
     flags : sequence of str
         The columns of 0 and 1 alone; true and false, yes and no are read as 1 and 0.
-    odd : dict, optional
+    odd : dict
         The shares of cells that are no numbers, of columns that have such cells in the rows of `fit`.
-    ranges : ndarray of shape (k, 3), optional
+    ranges : ndarray of shape (k, 3)
         The smallest and the largest number of each column in the rows of `fit`, and 1 if all are whole.
     """
 
-    _packed = ("writings", "flags", "odd")
+    _packed = ("formats", "flags", "odd")
 
     def __init__(
-        self,
-        writings: dict,
-        flags: Sequence[str] = (),
-        odd: Mapping[str, float] | None = None,
-        ranges: np.ndarray | None = None,
+        self, formats: dict, flags: Sequence[str], odd: Mapping[str, float], ranges: np.ndarray
     ) -> None:
-        self.writings = writings
+        self.formats = formats
         self.flags = flags
         self.odd = odd
         self.ranges = ranges
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the columns as an array."""
-        flags, tally, columns = set(_kept(self, "flags", ())), active(), []
-        ranges = _kept(self, "ranges", None)
-        for j, name in enumerate(X.column_names):
-            cells, writing = X.column(name), self.writings.get(name)
-            made = quick(cells, writing) if is_text(cells.type) else cells
-            column = numbers(made, writing)
-            column = with_flags(cells, column) if name in flags else column
+        flags, tally, columns = set(self.flags), active(), []
+        for name, range in zip(X.column_names, self.ranges, strict=True):
+            cells, number_format = X.column(name), self.formats.get(name)
+            made = as_simple_numbers(cells, number_format) if is_text(cells.type) else cells
+            column = numbers(made, number_format)
+            column = with_spelled_flags(cells, column) if name in flags else column
             if tally is not None:
-                marked, range = is_text(made.type), None if ranges is None else ranges[j]
-                self._count(tally, name, cells, column, range, marked=marked)
+                self._count(tally, name, cells, column, range, marked=is_text(made.type), flag=name in flags)
             columns.append(column)
         single = all(column.dtype == np.float32 for column in columns)
         out = np.empty((X.num_rows, len(columns)), dtype=np.float32 if single else np.float64)
         for j, column in enumerate(columns):
             out[:, j] = column
-        if tally is not None and ranges is not None:
-            count_far(tally, X.column_names, out, ranges)
+        if tally is not None:
+            count_far(tally, X.column_names, out, self.ranges)
         return out
 
     def _count(
-        self, tally: Tally, name: str, cells: Any, column: np.ndarray, range: Any, *, marked: bool
+        self, tally: Tally, name: str, cells: Any, column: np.ndarray, range: Any, *, marked: bool, flag: bool
     ) -> None:
         """Count the cells that are no numbers, and, of text with marks, those read as another number than written."""
-        writing, gone = self.writings.get(name) or PLAIN, np.isnan(column)
+        number_format, gone = self.formats.get(name) or PLAIN, np.isnan(column)
         what, misread = "hold no number as the model reads it", 0
-        wrong = _numbers.read_wrongly(written(cells), column, writing) if marked else None
+        wrong = _numbers.read_wrongly(written(cells), column, number_format) if marked else None
         if wrong is not None:
-            own, other = ("comma", "point") if writing["decimal"] == "," else ("point", "comma")
+            own, other = ("comma", "point") if number_format["decimal"] == "," else ("point", "comma")
             what = f"are written with a decimal {other}, and the model learned a decimal {own}"
-        elif range is not None and is_text(cells.type):
-            wrong = _numbers.marked_unlike_learned(written(cells), column, writing, range)
-            what = (
-                what
-                if wrong is None
-                else "hold a comma or point that meant something else in the learned numbers"
-            )
+        elif is_text(cells.type):
+            wrong = _numbers.marked_unlike_learned(written(cells), column, number_format, range)
+            if wrong is not None:
+                what = "hold a comma or point that meant something else in the learned numbers"
         if wrong is not None:
             gone, misread = gone | wrong, int(np.count_nonzero(wrong))
-        learned = ", ".join(filter(None, ["numbers", said(writing)]))
-        if name in set(_kept(self, "flags", ())):
-            other = ~gone & (column != 0) & (column != 1)
-            if other.any():
-                gone, what = gone | other, "hold another number than 0 and 1, which the model learned"
-        told = {"kind": "number", "what": what, "misread": misread, "rate": _rate(self, name)}
+        if flag and (others := ~gone & (column != 0) & (column != 1)).any():
+            gone, what = gone | others, "hold another number than 0 and 1, which the model learned"
+        learned = ", ".join(filter(None, ["numbers", format_in_words(number_format)]))
+        told = {"kind": "number", "what": what, "misread": misread, "rate": self.odd.get(name, 0.0)}
         count_gaps(tally, name, cells, gone, learned=learned, **told)
 
 
@@ -134,13 +127,13 @@ class ReadDates(Packed, ReadStep):
     readings : dict
         For each column the ``layouts`` of its dates, if it is text, and the ``units`` of the calendar to use; see
         `labelfold.tables._dates`.
-    odd : dict, optional
+    odd : dict
         As in `ReadNumbers`.
     """
 
     _packed = ("readings", "odd")
 
-    def __init__(self, readings: dict, odd: Mapping[str, float] | None = None) -> None:
+    def __init__(self, readings: dict, odd: Mapping[str, float]) -> None:
         self.readings = readings
         self.odd = odd
 
@@ -165,14 +158,14 @@ class ReadDates(Packed, ReadStep):
         if wrong is not None:
             gone, misread = gone | wrong, int(np.count_nonzero(wrong))
             what = "hold dates with day and month in another order"
-        told = {"kind": "date", "what": what, "misread": misread, "rate": _rate(self, name)}
+        told = {"kind": "date", "what": what, "misread": misread, "rate": self.odd.get(name, 0.0)}
         count_gaps(tally, name, cells, gone, learned=learned, **told)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each part of each date."""
         names = []
         for name in input_features:
-            parts = [part for unit in self.readings[name]["units"] for part in UNITS[unit]]
+            parts = [part for unit in self.readings[name]["units"] for part in UNITS[unit].features]
             names += [f"{name}: {part}" for part in ("days", *parts)]
         return np.array(names, dtype=object)
 
@@ -184,13 +177,13 @@ class ReadLists(Packed, ReadStep):
     ----------
     widths : dict
         The length of the lists of each column.
-    odd : dict, optional
+    odd : dict
         As in `ReadNumbers`.
     """
 
     _packed = ("widths", "odd")
 
-    def __init__(self, widths: dict, odd: Mapping[str, float] | None = None) -> None:
+    def __init__(self, widths: dict, odd: Mapping[str, float]) -> None:
         self.widths = widths
         self.odd = odd
 
@@ -199,12 +192,9 @@ class ReadLists(Packed, ReadStep):
         made, tally = [lists(X.column(n), self.widths[n]) for n in X.column_names], active()
         for name, column in zip(X.column_names, made, strict=True):
             if tally is not None:
-                learned = f"lists of {self.widths[name]:,} numbers"
-                what, rate = f"are no {learned}", _rate(self, name)
-                gone = np.isnan(column).all(axis=1)
-                count_gaps(
-                    tally, name, X.column(name), gone, kind="list", what=what, learned=learned, rate=rate
-                )
+                learned, gone = f"lists of {self.widths[name]:,} numbers", np.isnan(column).all(axis=1)
+                told = {"kind": "list", "what": f"are no {learned}", "rate": self.odd.get(name, 0.0)}
+                count_gaps(tally, name, X.column(name), gone, learned=learned, **told)
         return np.hstack(made)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -289,7 +279,8 @@ class AsSparse(ReadStep):
         n, d = X.shape
         kind = np.int32 if n * d < 2**31 else np.int64  # for both index arrays, otherwise SciPy converts one
         places, ends = np.tile(np.arange(d, dtype=kind), n), d * np.arange(n + 1, dtype=kind)
-        return sp.csr_array((np.ravel(X).astype(_dtype(self), copy=False), places, ends), shape=(n, d))
+        entries = np.ravel(X).astype(np.float32 if self.single else np.float64, copy=False)
+        return sp.csr_array((entries, places, ends), shape=(n, d))
 
 
 class Terms(TfidfVectorizer):
@@ -315,9 +306,8 @@ class Terms(TfidfVectorizer):
         made, tally = super().transform(raw_documents), active()
         if tally is not None and self.analyzer == "word":
             odd = _worded(raw_documents[np.diff(made.indptr) == 0])
-            # models saved by earlier versions do not know the share, so that nothing is unlikely
-            rate, what = getattr(self, "new_rate_", 1.0), "hold no word that the model knows"
-            tally.add(tally.text, 0, len(odd), odd, kind="text", what=what, rate=rate)
+            what = "hold no word that the model knows"
+            tally.add(tally.text, 0, len(odd), odd, kind="text", what=what, rate=self.new_rate_)
         return made
 
 
@@ -366,7 +356,8 @@ class EachValue(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         n, k, tally = X.num_rows, len(self.encoders_), active()
         there = np.empty((n, k), dtype=bool)
-        places, weights = np.empty((n, k), dtype=np.int32), np.empty((n, k), dtype=_dtype(self))
+        places = np.empty((n, k), dtype=np.int32)
+        weights = np.empty((n, k), dtype=np.float32 if self.single else np.float64)
         width = 0
         for j, (name, encoder) in enumerate(zip(X.column_names, self.encoders_, strict=True)):
             values, codes = _values(X.column(name))
@@ -385,11 +376,11 @@ class EachValue(TransformerMixin, BaseEstimator):
     def _as_learned(self, j: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values of column j in the spelling of the learned ones, and a mask of those never learned."""
         if not isinstance(self.encoders_[j], FeatureHasher):
-            learned = [value for value in self.encoders_[j].categories_[0] if value is not None]
+            learned = self._learned(j)
             spelled = np.array(respelled(values.tolist(), learned), dtype=object)
             known = {*learned, None}
             return spelled, np.array([value not in known for value in spelled], dtype=bool)
-        if not hasattr(self, "hashes_"):  # saved by an earlier version
+        if not hasattr(self, "hashes_"):  # a model of an earlier version
             return values, np.zeros(len(values), dtype=bool)
         hashes = self.hashes_[self.ends_[j] : self.ends_[j + 1]]
         there = np.array([value is not None for value in values], dtype=bool)
@@ -415,19 +406,20 @@ class EachValue(TransformerMixin, BaseEstimator):
         cells: Counter[str] = Counter()
         for i in np.flatnonzero(new):
             cells[values[i]] += int(times[i])
-        encoder, rate = self.encoders_[j], float(self.rates_[j]) if hasattr(self, "rates_") else 0.0
-        learned = (
-            [] if isinstance(encoder, FeatureHasher) else [v for v in encoder.categories_[0] if v is not None]
-        )
-        what = "hold a value the model never saw"
-        odd, there = (
-            sum(cells.values()),
-            {v for i, v in enumerate(values) if times[i] and not new[i]} - {None},
-        )
+        odd, learned = sum(cells.values()), self._learned(j)
+        there = {value for i, value in enumerate(values) if times[i] and not new[i]} - {None}
         # one value of a boolean in another spelling
-        half = len(learned) == 2 and len(there) < 2 and odd >= max(_FEWEST_ODD, held / 5)
-        told = {"kind": "category", "what": what, "learned": quoted(learned), "rate": rate}
-        tally.add(name, held, odd, cells, misread=odd if half else 0, **told)
+        half = len(learned) == 2 and len(there) < 2 and odd >= max(MIN_CELLS, held / 5)
+        rate = float(self.rates_[j]) if hasattr(self, "rates_") else 0.0  # none in models of earlier versions
+        told = {"kind": "category", "learned": quoted(learned), "rate": rate}
+        what = "hold a value the model never saw"
+        tally.add(name, held, odd, cells, misread=odd if half else 0, what=what, **told)
+
+    def _learned(self, j: int) -> list[str]:
+        """Return the values of column j that were learned; none if they are hashed."""
+        encoder = self.encoders_[j]
+        hashed = isinstance(encoder, FeatureHasher)
+        return [] if hashed else [value for value in encoder.categories_[0] if value is not None]
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each value, or for each hash value."""
@@ -439,10 +431,6 @@ class EachValue(TransformerMixin, BaseEstimator):
                 made = [value.removeprefix("_") for value in encoder.get_feature_names_out([""])]
                 names += [f"{name}={_CALLED.get(value, value)}" for value in made]
         return np.array(names, dtype=object)
-
-
-def _dtype(step: Any) -> type:
-    return np.float32 if _kept(step, "single", False) else np.float64
 
 
 def _entries(encoder: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
@@ -483,16 +471,6 @@ def learned_values(column: Any) -> tuple[list[str], np.ndarray]:
     index = np.full(len(cells), -1)
     index[:-1][there] = [places[value] for value in spelled]
     return list(places), index[codes]
-
-
-def _kept(step: Any, name: str, other: Any) -> Any:
-    """Return a parameter of a step; models saved by earlier versions lack some."""
-    return getattr(step, name, other)
-
-
-def _rate(step: Any, name: str) -> float:
-    """Return the share of cells of a column that could not be parsed in the rows of `fit`."""
-    return float((_kept(step, "odd", None) or {}).get(name, 0.0))
 
 
 def lists(column: Any, width: int) -> np.ndarray:

@@ -12,22 +12,17 @@ from scipy import stats
 from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import Labels, read_labels
-from labelfold.model_selection import Groups
+from labelfold.model_selection import read_groups
+from labelfold.tables._limits import AT_ONCE, MIN_CELLS, MIN_COUNTED, MIN_ROWS, SIGNIFICANCE
 
 # A column that maps one to one onto the target in at least this many labelled rows is a leak.
-LEAST_ROWS = 30
-_FEWEST_NAMED = 10
-_SIGNIFICANT = 0.01
+MIN_LEAK_ROWS = 30
 # A column is a leak if at least this share of the unlabelled rows is empty, and labelled rows are filled oftener, at
 # this level over all columns.
-_EMPTY, _BY_CHANCE = 0.99, 0.001
-# It is no mark of a rare class if this share of the labelled rows is filled, or if in each class (of so many labelled
-# rows at least) the share is this part of that in all.
-_MOST_FILLED, _COUNTED, _EVENLY = 0.6, 4, 0.5
-# Unlabelled rows that rule out most columns, and the share of them that is empty at least.
-_FEW, _MOSTLY = 25, 0.8
-# Cells that are looked at together.
-_AT_ONCE = 1_000_000
+_EMPTY, _LEAK_LEVEL = 0.99, 0.001
+# It is no mark of a rare class if this share of the labelled rows is filled, or if in each class the share is this
+# part of that in all. Classes of fewer labelled rows do not count.
+_MOSTLY_FILLED, _EVENLY, _MIN_CLASS = 0.6, 0.5, 4
 
 
 @dataclass(frozen=True)
@@ -61,8 +56,9 @@ class Target:
         The number of rows.
     unlabeled : default=-1
         The value that means unlabelled, besides missing values.
-    groups : Groups, optional
-        Rows that belong together. Of each group one row takes part in the comparison of labelled rows with others.
+    groups : array-like of shape (n,), optional
+        Rows with an equal value belong together. Of each group one row takes part in the comparison of labelled rows
+        with others.
 
     Attributes
     ----------
@@ -74,7 +70,8 @@ class Target:
         Which rows are compared with each other.
     """
 
-    def __init__(self, y: Any, n: int, unlabeled: Any = -1, groups: Groups | None = None) -> None:
+    def __init__(self, y: Any, n: int, unlabeled: Any = -1, groups: Any = None) -> None:
+        grouped = None if groups is None else read_groups(groups, n)
         self.taking_part = np.ones(n, dtype=bool)
         self.index, self.values, self.classes = np.empty(0, dtype=int), np.empty(0), True
         self.labelled: np.ndarray | None = None
@@ -84,14 +81,14 @@ class Target:
         if labels is None:
             return
         self.labelled = np.asarray(labels.labelled)
-        if groups is not None:
-            self.taking_part = np.isin(np.arange(n), groups.first(self.labelled))
+        if grouped is not None:
+            self.taking_part = np.isin(np.arange(n), grouped.first(self.labelled))
         if np.ndim(labels.values) > 1:  # several labels a row are not compared with columns
             return
         self.index, self.classes = np.asarray(labels.index), labels.task != "regression"
         self.values = np.asarray(labels.values)
 
-    def at(self, places: np.ndarray) -> Target:
+    def take(self, places: np.ndarray) -> Target:
         """Return the labels of some rows, given by ascending indices."""
         some = Target(None, len(places))
         here = np.searchsorted(places, self.index)
@@ -102,7 +99,7 @@ class Target:
         return some
 
     @cached_property
-    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+    def labelled_and_others(self) -> tuple[np.ndarray, np.ndarray]:
         """The indices of the labelled rows and of the others that take part; empty unless there are both."""
         if self.labelled is None or self.labelled.all():
             return np.empty(0, dtype=int), np.empty(0, dtype=int)
@@ -125,12 +122,12 @@ class Target:
         columns : int
             The number of columns that are asked about.
         """
-        here, others = self.parts
+        here, others = self.labelled_and_others
         if not len(here):
             return None
-        few = values[others[:: -(-len(others) // _FEW)]]
+        few = values[_some(others)]
         there = known_cells(few)
-        if len(few) - len(there) + _most_frequent(there)[1] < _MOSTLY * len(few):
+        if 2 * (len(few) - len(there) + _most_frequent(there)[1]) < len(few):  # rules out most columns
             return None
         gone = np.isnan(values) if values.dtype.kind == "f" else values < 0
         value = _most_frequent(values[others][~gone[others]])[0]
@@ -144,8 +141,8 @@ class Target:
             if b > (1 - _EMPTY) * len(others):
                 continue
             p = stats.hypergeom.sf(a - 1, len(here) + len(others), a + b, len(here))
-            tells = b == 0 or a >= _MOST_FILLED * len(here) or self._in_all_classes(empty)
-            if tells and p <= _BY_CHANCE / columns:
+            tells = b == 0 or a >= _MOSTLY_FILLED * len(here) or self._in_all_classes(empty)
+            if tells and p <= _LEAK_LEVEL / columns:
                 return Filled((a, len(here)), (b, len(others)), missing, held)
         return None
 
@@ -157,7 +154,8 @@ class Target:
             return False
         codes = values.astype(int) if self.classes else (values > np.median(values)).astype(int)
         counts = np.bincount(codes)
-        shares = np.bincount(codes, weights=~empty[index])[counts >= _COUNTED] / counts[counts >= _COUNTED]
+        large = counts >= _MIN_CLASS
+        shares = np.bincount(codes, weights=~empty[index])[large] / counts[large]
         return len(shares) > 1 and bool(shares.min() >= _EVENLY * np.mean(~empty[index]))
 
     def repeats(self, codes: np.ndarray) -> int:
@@ -173,20 +171,20 @@ class Target:
         column = codes[self.index]
         known = ~np.isnan(column) if column.dtype.kind == "f" else column >= 0
         column, values = column[known], self.values[known]
-        if len(column) < _FEWEST_NAMED:
+        if len(column) < MIN_ROWS:
             return 0
         if not self.classes:
             if np.ptp(column) == 0 or np.ptp(values) == 0:
                 return 0
             r = abs(np.corrcoef(column, values)[0, 1])
             return len(column) if r > 1 - 1e-12 else 0
-        few = slice(0, 2 * LEAST_ROWS)  # these rows rule out most columns
+        few = slice(0, 2 * MIN_LEAK_ROWS)  # these rows rule out most columns
         for part in (few, slice(None)):
             a, b = column[part], values[part]
             pairs = len(np.unique(np.column_stack([a, b]), axis=0))
             if not pairs == len(np.unique(a)) == len(np.unique(b)):
                 return 0
-        # distinct values map one to one onto any target
+        # values that are all distinct map one to one onto any target, which proves nothing
         return len(column) if 1 < pairs <= len(column) // 2 else 0
 
     def filled_columns(self, X: np.ndarray) -> list[int]:
@@ -197,49 +195,54 @@ class Target:
         >>> Target([0, 1, 1] * 3 + 91 * [None], 100).filled_columns(X)
         [1]
         """
-        here, others = self.parts
+        here, others = self.labelled_and_others
         if not len(here):
             return []
-        few = X[others[:: -(-len(others) // _FEW)]]
+        few = X[_some(others)]
         usual = np.median(few, axis=0)
-        some = np.flatnonzero((few == usual).mean(axis=0) >= _MOSTLY)
+        some = np.flatnonzero(2 * (few == usual).sum(axis=0) >= len(few))
         # the chance that all filled rows are labelled, by their number
         before = np.arange(len(here))
         chances = np.cumsum(np.log((len(here) - before) / (len(here) + len(others) - before)))
-        enough = np.append(False, chances <= np.log(_BY_CHANCE / X.shape[1]))
+        enough = np.append(False, chances <= np.log(_LEAK_LEVEL / X.shape[1]))
         found: list[int] = []
-        width = max(_AT_ONCE // len(here), 1)
+        width = max(AT_ONCE // len(here), 1)
         for start in range(0, len(some), width):
             part = some[start : start + width]
             often = enough[(X[np.ix_(here, part)] != usual[part]).sum(axis=0)]
             found += [int(j) for j in part[often] if self.filled(X[:, j], X.shape[1]) is not None]
         return found
 
-    def told_by(self, missing: np.ndarray) -> bool:
+    def predicted_by_gaps(self, missing: np.ndarray) -> bool:
         """Tell whether missing cells predict the labels (p below 0.01)."""
         gone = missing[self.index] if len(self.index) else np.empty(0, dtype=bool)
-        if gone.sum() < 5 or (~gone).sum() < 5:
+        if gone.sum() < MIN_CELLS or (~gone).sum() < MIN_CELLS:
             return False
         if not self.classes:
-            return bool(stats.mannwhitneyu(self.values[gone], self.values[~gone]).pvalue < _SIGNIFICANT)
+            return bool(stats.mannwhitneyu(self.values[gone], self.values[~gone]).pvalue < SIGNIFICANCE)
         codes = self.values.astype(int)
         counts = np.array([np.bincount(codes[part], minlength=codes.max() + 1) for part in (gone, ~gone)])
         counts = counts[:, counts.sum(axis=0) > 0]
-        return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < _SIGNIFICANT)
+        return counts.shape[1] > 1 and bool(stats.chi2_contingency(counts).pvalue < SIGNIFICANCE)
 
-    def goes_with(self, values: np.ndarray) -> np.ndarray:
+    def correlated_columns(self, values: np.ndarray) -> np.ndarray:
         """Return a mask of the columns of (n, k) that correlate with the labels (p < 0.01); all without labels."""
         if not len(self.index):
             return np.ones(values.shape[1], dtype=bool)
         columns = values[self.index]
         known = ~np.isnan(columns).any(axis=1)
         columns, labels = columns[known], self.values[known]
-        if len(columns) < _FEWEST_NAMED or len(np.unique(labels)) in (1, len(labels)):
+        if len(columns) < MIN_ROWS or len(np.unique(labels)) in (1, len(labels)):
             return np.zeros(values.shape[1], dtype=bool)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # constant columns have no correlation
             chance = (f_classif if self.classes else f_regression)(columns, labels)[1]
-        return np.nan_to_num(chance, nan=1.0) < _SIGNIFICANT
+        return np.nan_to_num(chance, nan=1.0) < SIGNIFICANCE
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    """Return a few evenly spaced rows."""
+    return rows[:: -(-len(rows) // MIN_COUNTED)]
 
 
 def known_cells(values: np.ndarray) -> np.ndarray:

@@ -13,17 +13,10 @@ import numpy as np
 from scipy.special import bdtrc
 
 from labelfold.tables._arrow import pa, pc, shown, text_cells
+from labelfold.tables._limits import LENGTH, MIN_ROWS, SAMPLE, SHOWN, SIGNIFICANCE
 
-# Largest number of examples in a sentence, their length, and the number of values that are counted in a block.
-_SHOWN, _LENGTH, _COUNTED = 4, 30, 1000
-# Largest number of columns in an error or a warning.
-_NAMED = 4
-# With fewer new rows a column may be empty, or hold unusual numbers, by chance.
-_FEWEST = 10
-# A column is refused if chance alone makes as many odd cells with a smaller probability.
-_UNLIKELY = 0.01
-# The share of odd cells that is expected at least, in a column that had none in the rows of `fit`.
-_LEAST_RATE = 0.005
+# Minimum share of odd cells that is expected, for a column that had none in the rows of `fit`.
+_MIN_RATE = 0.005
 
 
 class UnseenValuesWarning(UserWarning):
@@ -87,35 +80,54 @@ class Unseen:
     @property
     def examples(self) -> list[str]:
         """A few of the cells, most frequent first."""
-        return [cell for cell, _ in self.counts.most_common(_SHOWN)]
+        return [cell for cell, _ in self.counts.most_common(SHOWN)]
 
     @property
     def most(self) -> bool:
         """Whether more than half of the cells are odd and chance does not explain it, or cells are read wrongly."""
         if self.misread or self.kind in ("range", "empty"):
             return bool(self.misread)
-        chance = bdtrc(self.odd - 1, self.held, max(self.rate, _LEAST_RATE))
+        chance = bdtrc(self.odd - 1, self.held, max(self.rate, _MIN_RATE))
         # a column of numbers of which nothing can be read
         nothing = (
             self.kind in ("number", "date", "list") and self.odd == self.held and 2 * self.held >= self.rows
         )
-        return 2 * self.odd > self.held and bool(chance < _UNLIKELY / (1 if nothing else self.columns))
+        return 2 * self.odd > self.held and bool(chance < SIGNIFICANCE / (1 if nothing else self.columns))
 
     @property
     def sentence(self) -> str:
         """Such as: 12 of 40 cells of 'member' hold a value the model never saw: '0', '1'."""
-        shown = ", ".join(repr(c if len(c) <= _LENGTH else f"{c[:_LENGTH]}...") for c in self.examples)
-        said = f"{self.odd:,} of {self.held:,} cells of {self.name!r} {self.what}"
-        return f"{said}: {shown}" if shown else said
+        shown = ", ".join(map(_short, self.examples))
+        sentence = f"{self.odd:,} of {self.held:,} cells of {self.name!r} {self.what}"
+        return f"{sentence}: {shown}" if shown else sentence
+
+
+class UnseenRecords(list[Unseen]):
+    """The records of the columns of new rows with cells that a recipe cannot use."""
+
+    @property
+    def mostly(self) -> UnseenRecords:
+        """The records of columns of which most cells are such."""
+        return UnseenRecords(one for one in self if one.most)
+
+    @property
+    def sentence(self) -> str:
+        """The sentences of a few columns, what the recipe learned of them, and the number of the others."""
+        parts = [
+            f"{one.sentence}{f' (it learned {one.learned})' * bool(one.learned)}" for one in self[:SHOWN]
+        ]
+        if (more := len(self) - SHOWN) > 0:
+            parts.append(f"and {more:,} more column{'s' * (more > 1)} likewise")
+        return "; ".join(parts)
 
 
 class Tally:
     """Counts of odd cells by column, of one or several blocks of rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = 0) -> None:
         self.columns: dict[str, Unseen] = {}
         self.far: dict[str, Unseen] = {}
-        self.rows = 0
+        self.rows = rows
         # the text column that is being read, whose words are looked up by a later step
         self.text = ""
 
@@ -141,14 +153,15 @@ class Tally:
         for name, found in other.far.items():
             self.add_far(name, found.odd, list(found.counts), found.learned)
 
-    def found(self) -> list[Unseen]:
+    def found(self) -> UnseenRecords:
         """Return the columns with odd cells. Texts of new words, and numbers out of range, count if most are such."""
         for name, far in self.far.items():
             far.held = self.columns[name].held - self.columns[name].odd
         for column in self.columns.values():
             column.columns, column.rows = len(self.columns), self.rows
-        every = [*self.columns.values(), *(far for far in self.far.values() if far.held >= _FEWEST)]
-        return [c for c in every if c.odd > (c.held // 2 if c.kind in ("text", "range") else 0)]
+        every = [*self.columns.values(), *(far for far in self.far.values() if far.held >= MIN_ROWS)]
+        mostly = ("text", "range")
+        return UnseenRecords(c for c in every if c.odd > (c.held // 2 if c.kind in mostly else 0))
 
     def add_far(self, name: str, odd: int, cells: Sequence[str], learned: str) -> None:
         """Add numbers of a block that are far from those that were learned."""
@@ -162,9 +175,9 @@ _ACTIVE: ContextVar[Tally | None] = ContextVar("labelfold_tally", default=None)
 
 
 @contextmanager
-def counting() -> Iterator[Tally]:
-    """Count the odd cells that steps find in this thread."""
-    tally = Tally()
+def counting(rows: int) -> Iterator[Tally]:
+    """Count the odd cells that steps find in this thread, in a block of rows."""
+    tally = Tally(rows)
     token = _ACTIVE.set(tally)
     try:
         yield tally
@@ -198,7 +211,7 @@ def count_far(tally: Tally, names: Sequence[str], values: np.ndarray, ranges: np
     far = (values < low - (high - low)) | (values > high + (high - low))
     counts = far.sum(axis=0)
     for j in map(int, np.flatnonzero(counts)):
-        cells = [f"{value:g}" for value in values[far[:, j], j][:_SHOWN]]
+        cells = [f"{value:g}" for value in values[far[:, j], j][:SHOWN]]
         tally.add_far(names[j], int(counts[j]), cells, f"{low[j]:g} to {high[j]:g}")
 
 
@@ -207,11 +220,11 @@ def empty_columns(
 ) -> list[Unseen]:
     """Return the columns in use of which most cells are empty, if `fit` makes that unlikely."""
     found = []
-    for column in columns if n_rows >= _FEWEST else ():
+    for column in columns if n_rows >= MIN_ROWS else ():
         seen = tally.columns.get(column["name"])
         empty = n_rows - (0 if seen is None else seen.held)
-        share = max(column["missing"] / n_learned, _LEAST_RATE)
-        if 2 * empty > n_rows and bdtrc(empty - 1, n_rows, share) < _UNLIKELY / len(columns):
+        share = max(column["missing"] / n_learned, _MIN_RATE)
+        if 2 * empty > n_rows and bdtrc(empty - 1, n_rows, share) < SIGNIFICANCE / len(columns):
             there = n_learned - column["missing"]
             what = f"are empty, where the model learned from {there:,} of {n_learned:,}"
             found.append(Unseen(column["name"], "empty", empty, n_rows, what))
@@ -228,27 +241,23 @@ def frequent(cells: Any) -> Counter[str]:
     """Return the most frequent values of an Arrow column of text with their counts."""
     found = pc.value_counts(cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells)
     counts = found.field("counts").to_numpy()
-    order = np.argsort(-counts, kind="stable")[:_COUNTED]
+    order = np.argsort(-counts, kind="stable")[:SAMPLE]
     values = found.field("values").take(pa.array(order)).to_pylist()
     return Counter(dict(zip(values, counts[order].tolist(), strict=True)))
 
 
-def quoted(values: Sequence[str], most: int = _SHOWN) -> str:
+def _short(cell: str) -> str:
+    """Return a cell in quotes, cut if it is long."""
+    return repr(cell if len(cell) <= LENGTH else f"{cell[:LENGTH]}...")
+
+
+def quoted(values: Sequence[str], most: int = SHOWN) -> str:
     """Return values for a sentence.
 
     >>> quoted(["no", "yes"]), quoted("abcdef")
     ("'no' and 'yes'", "'a', 'b', 'c', 'd' and 2 more")
     """
-    shown = [repr(v if len(v) <= _LENGTH else f"{v[:_LENGTH]}...") for v in values[:most]]
+    shown = list(map(_short, values[:most]))
     if len(values) > most:
         return f"{', '.join(shown)} and {len(values) - most:,} more"
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
-
-
-def told_of(found: Sequence[Unseen]) -> str:
-    """Return what an error or a warning says of columns: the sentence of each, and what the recipe learned."""
-    parts = [f"{one.sentence}{f' (it learned {one.learned})' * bool(one.learned)}" for one in found[:_NAMED]]
-    more = len(found) - _NAMED
-    return "; ".join(
-        [*parts, *([f"and {more:,} more column{'s' * (more > 1)} likewise"] if more > 0 else [])]
-    )

@@ -31,13 +31,13 @@ class _Announcement(event.Listener):
     """Logs a message once, when the first loop of labelfold is compiled rather than loaded from disk."""
 
     def __init__(self) -> None:
-        self.said = False
+        self.was_shown = False
 
     def on_start(self, event: Any) -> None:
         """Log the message."""
         module = str(event.data["dispatcher"].py_func.__module__)
-        if not self.said and module.startswith("labelfold."):
-            self.said = True
+        if not self.was_shown and module.startswith("labelfold."):
+            self.was_shown = True
             _LOG.warning(
                 "labelfold compiles its loops the first time they are used, which can take up to half a minute; "
                 "they are then kept on disk."

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelfold.app.compare._results import Results, repeats_run
+from labelfold.app.compare._results import Results
 from labelfold.app.registry._methods import get_method
 
 
@@ -85,13 +85,13 @@ def test_no_better_than_a_guess_is_said():
 
 def test_it_says_how_many_repeats_were_run():
     found = made_up({"a": [[0.9, 0.9, 0.9]], "b": [[0.8, 0.8, 0.8]]})
-    assert repeats_run(found) == "3 repeats"
+    assert found.repeats_run == "3 repeats"
     found = made_up({"a": [[0.9, 0.9]], "b": [[0.8, 0.8]]})
     found.settings["repeats"] = 3
-    assert repeats_run(found) == "2 of the 3 repeats asked for"
+    assert found.repeats_run == "2 of the 3 repeats asked for"
     found = made_up({"a": [[0.9], [0.9, 0.8]], "b": [[0.8], [0.8, 0.8]]}, budgets=(10, 50))
     found.settings["repeats"] = 3
-    assert repeats_run(found) == "1 to 2 of the 3 repeats asked for"
+    assert found.repeats_run == "1 to 2 of the 3 repeats asked for"
 
 
 def test_failed_runs_do_not_choose():

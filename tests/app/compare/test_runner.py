@@ -19,8 +19,8 @@ from labelfold.app.compare._data import image_sides, outweighing, read_data
 from labelfold.app.compare._held_out import fold_splits
 from labelfold.app.compare._runner import make_plan
 from labelfold.app.compare._store import COLUMNS, Bar, Clock, Store, TimeUp
+from labelfold.app.registry._adapters import Labelled
 from labelfold.app.registry._methods import get_method
-from labelfold.app.registry._partly_labelled import Labelled
 from labelfold.app.report import compare
 
 pytestmark = pytest.mark.usefixtures("quick_tuning")
@@ -39,7 +39,7 @@ def found(data):
 
 def scripted(name, build, **changes):
     """A method of the registry under another name, with another estimator in it."""
-    return replace(get_method("svm"), name=name, title=name, build=build, penalty=None, **changes)
+    return replace(get_method("svm"), name=name, title=name, build=build, **changes)
 
 
 def doing(action):

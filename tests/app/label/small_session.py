@@ -6,7 +6,7 @@ import pandas as pd
 from labelfold.app.io._label_file import Journal
 from labelfold.app.label._notebook import _table
 from labelfold.app.label._session import Session
-from labelfold.app.label._table import material
+from labelfold.app.label._table import prepare_table
 
 CLASSES = ("round", "long", "flat")
 
@@ -29,7 +29,7 @@ def made(frame, given=None, **how):
     table = _table(frame.drop(columns=named), None, None)
     if len(named):
         table = table.__class__(**{**table.__dict__, "ids": frame[list(named)]})
-    return material(table, given or [None] * len(frame), name="flowers.csv", target="kind", **how)
+    return prepare_table(table, given or [None] * len(frame), name="flowers.csv", target="kind", **how)
 
 
 def session_on(path, frame=None, given=None, *, start=False, **how):

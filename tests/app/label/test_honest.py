@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from labelfold.app.compare._review import HeldOutPredictions
-from labelfold.app.label._accuracy import Answer, curve, expected, forecast, look_again
+from labelfold.app.label._accuracy import Answer, curve, doubtful_labels, expected, forecast
 from labelfold.app.label._worker import start
 
 
@@ -113,7 +113,7 @@ def test_wrong_labels_are_listed_and_right_ones_are_not(table):
     labels[:40] = y[:40]
     labels[[4, 11]] = [str((int(y[4]) + 1) % 3), str((int(y[11]) + 2) % 3)]
     fold = start(X).set_params(unlabeled=None).refit(labels, full=True)
-    doubts = look_again(fold, labels)
+    doubts = doubtful_labels(fold, labels)
     assert {doubt.row for doubt in doubts} == {4, 11}
     assert [doubt.confidence for doubt in doubts] == sorted((d.confidence for d in doubts), reverse=True)
     for doubt in doubts:
@@ -123,4 +123,4 @@ def test_wrong_labels_are_listed_and_right_ones_are_not(table):
     assert {4, 11} == set(held_out.doubtful(labels[:40].astype(fold.loo_predictions_.dtype)).tolist())
     # the only label of its class has nothing around it
     labels[4] = "alone"
-    assert {doubt.row for doubt in look_again(fold.refit(labels), labels)} == {11}
+    assert {doubt.row for doubt in doubtful_labels(fold.refit(labels), labels)} == {11}

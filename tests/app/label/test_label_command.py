@@ -158,7 +158,7 @@ def test_what_cannot_be_is_a_sentence(folder, capsys, options, words):
 
 
 def test_a_target_that_the_table_lacks_is_said(folder, capsys, monkeypatch):
-    monkeypatch.setattr("labelfold.app.label._run.Running.serve", lambda self: self.close())
+    monkeypatch.setattr("labelfold.app.label._server.Running.serve", lambda self: self.close())
     assert main(["label", "flowers.csv", "--target", "colr", "--no-browser"]) == 0
     out, err = capsys.readouterr()
     assert "has no column 'colr' (did you mean 'colour'?)" in err
@@ -168,7 +168,7 @@ def test_a_target_that_the_table_lacks_is_said(folder, capsys, monkeypatch):
 
 
 def test_without_a_browser_the_address_is_printed(folder, capsys, monkeypatch):
-    monkeypatch.setattr("labelfold.app.label._run.Running.serve", lambda self: self.close())
+    monkeypatch.setattr("labelfold.app.label._server.Running.serve", lambda self: self.close())
     opened = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
     assert main(["label", "flowers.csv", "--target", "kind"]) == 0

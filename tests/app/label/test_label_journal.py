@@ -9,7 +9,7 @@ import pytest
 from small_session import flowers, session_on
 
 from labelfold.app.io import FileProblem, _label_file, read_table
-from labelfold.app.io._label_file import Journal, Line, label_lines, refuse_taken
+from labelfold.app.io._label_file import Journal, Line, label_lines
 
 
 def line(number, label, time="t", **more):
@@ -108,7 +108,7 @@ def test_a_file_of_more_classes_than_a_page_has_is_refused(tmp_path, monkeypatch
     for row in range(4):
         session.label([row], f"class {row}")
     session.close()
-    monkeypatch.setattr("labelfold.app.label._session.MOST_CLASSES", 3)
+    monkeypatch.setattr("labelfold.app.label._session.MAX_CLASSES", 3)
     with pytest.raises(ValueError, match=r"has labels of 4 classes, where 3 at most are expected"):
         session_on(tmp_path / "f.labels.csv")
 
@@ -116,11 +116,11 @@ def test_a_file_of_more_classes_than_a_page_has_is_refused(tmp_path, monkeypatch
 def test_two_do_not_write_to_one_file(tmp_path):
     path = tmp_path / "a.csv"
     journal = Journal(path)
-    for opened in (Journal, refuse_taken):
+    for opened in (Journal, Journal.refuse_taken):
         with pytest.raises(FileProblem, match="is being written by another labelling page"):
             opened(path)
     journal.close()
-    refuse_taken(path)
+    Journal.refuse_taken(path)
     Journal(path).close()
 
 

@@ -17,7 +17,7 @@ import pytest
 from small_session import session_on
 
 from browser import CHROMIUM, SOFTWARE_GL, Browser
-from labelfold.app.label._run import Running, _bound
+from labelfold.app.label._server import Running, _bound
 
 PAGE = Path(__file__).parents[3] / "page"
 NASTY = "<img src=x onerror=document.title='run'>"
@@ -557,7 +557,7 @@ def test_without_webgl_a_sample_is_drawn(browser, address):
 
 def test_a_server_that_is_gone_and_comes_back(browser, tmp_path, monkeypatch):
     token = "the-same-token"
-    monkeypatch.setattr("labelfold.app.label._run.secrets.token_urlsafe", lambda _: token)
+    monkeypatch.setattr("labelfold.app.label._server.secrets.token_urlsafe", lambda _: token)
     running = Running(session_on(tmp_path / "labels.csv"), _bound(0))
     port = int(urlsplit(running.url).port)
     running.start()

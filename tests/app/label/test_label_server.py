@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from small_session import flowers, session_on
 
-from labelfold.app.label._run import Running
-from labelfold.app.label._server import HEADERS
+from labelfold.app.label._server import HEADERS, Running
 
 JSON = {"content-type": "application/json"}
 

@@ -8,10 +8,10 @@ import pytest
 from small_session import CLASSES, flowers, made, session_on
 
 from labelfold.app.io import FileProblem, read_table
+from labelfold.app.io._errors import Refusal
 from labelfold.app.io._label_file import Journal
-from labelfold.app.io._problems import Refusal
 from labelfold.app.label._session import Session
-from labelfold.app.label._table import material
+from labelfold.app.label._table import prepare_table
 
 
 @pytest.fixture
@@ -135,19 +135,19 @@ def test_labels_of_the_table_count_and_can_be_taken_back(path):
 def test_the_loop_learns(path):
     session = session_on(path, start=True)
     truth = flowers()[1]
-    versions = session.points_version, session.said_version
-    assert (np.frombuffer(session.said_of_all()[:120], "<i2") == -1).all()
+    versions = session.points_version, session.predictions_version
+    assert (np.frombuffer(session.predictions_of_all()[:120], "<i2") == -1).all()
     for _ in range(12):
         row = session.question.row
         session.label([row], str(truth[row]))
         assert session.worker.idle(30)
     state = session.state()
     assert session.points_version > versions[0]
-    assert session.said_version > versions[1]
+    assert session.predictions_version > versions[1]
     points = np.frombuffer(session.points(), "<f4").reshape(60, 2)
     assert np.isfinite(points).all()
     assert np.abs(points).max() < 2
-    content = session.said_of_all()
+    content = session.predictions_of_all()
     assert len(content) == 5 * 60
     predicted = np.array(state["classes"])[np.frombuffer(content[:120], "<i2")]
     assert np.mean([p["name"] == t for p, t in zip(predicted, truth, strict=True)]) > 0.9
@@ -181,7 +181,7 @@ def test_labels_that_come_during_a_fit_are_fitted_next(path):
     for i in range(30):
         session.label([i], str(truth[i]))
     assert session.worker.idle(30)
-    assert session.said.labels == 30
+    assert session.latest.labels == 30
     assert session.points_version < 30
     session.close()
 
@@ -298,7 +298,7 @@ def test_other_options_are_no_change_of_the_table(tmp_path):
         {"target": "kind", "id_columns": ["width"]},
     ):
         table = read_table(tmp_path / "f.csv", begin=True, **how)
-        rows = material(table, [None] * 60, name="f.csv", target="kind")
+        rows = prepare_table(table, [None] * 60, name="f.csv", target="kind")
         session = Session(rows, Journal(tmp_path / "f.labels.csv"), who="ada")
         assert not any("has changed" in note for note in session.notes)
         session.label([len(labels(session))], "round")

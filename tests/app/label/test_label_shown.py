@@ -13,17 +13,17 @@ from small_session import flowers, session_on
 
 from labelfold.app.commands._cli import main
 from labelfold.app.io import load_model, read_table
+from labelfold.app.io._errors import Refusal
 from labelfold.app.io._label_file import Journal
-from labelfold.app.io._problems import Refusal
 from labelfold.app.label._export import EXPORTS
 from labelfold.app.label._notebook import _table
-from labelfold.app.label._row_view import Shown
+from labelfold.app.label._row_view import RowView
 from labelfold.app.label._session import Session
-from labelfold.app.label._table import material
+from labelfold.app.label._table import prepare_table
 
 
 def opened(tmp_path, table, given=None, *, start=False, **how):
-    rows = material(table, given or [None] * table.raw.shape[0], name="rows", target="kind", **how)
+    rows = prepare_table(table, given or [None] * table.raw.shape[0], name="rows", target="kind", **how)
     ids = [] if rows.ids is None else list(rows.ids)
     session = Session(rows, Journal(tmp_path / "l.csv", ids, rows.cells.names or ()), who="ada")
     if start:
@@ -48,7 +48,7 @@ def test_text_has_the_words_that_matter_as_they_are_written(tmp_path):
     said = [" ".join(rng.permutation([*sorts[kind], *rng.choice(common, 5)])) for kind in y]
     frame = pd.DataFrame({"review": said, "price": rng.random(60)})
     session = opened(tmp_path, _table(frame, None, None), y, start=True)
-    row = Shown(session).row(0)
+    row = RowView(session).row(0)
     text = row["texts"][0]
     assert (text["name"], text["text"]) == ("review", said[0])
     assert set(text["words"][:3]) == set(sorts["fruit"])
@@ -60,7 +60,7 @@ def test_before_the_first_fit_columns_stand_first_in_which_the_row_stands_out(tm
     frame, _ = flowers()
     frame.loc[7, "width"] = 1000.0
     session = session_on(tmp_path / "l.csv", frame)
-    row = Shown(session).row(7)
+    row = RowView(session).row(7)
     assert row["columns"][0]["name"] == "width"
     assert row["columns"][0]["place"] > 0.98
     assert (row["predicted"], row["probabilities"]) == (None, [])
@@ -71,7 +71,7 @@ def test_missing_cells_have_no_place(tmp_path):
     frame, _ = flowers()
     frame.loc[3, "width"] = None
     session = session_on(tmp_path / "l.csv", frame)
-    (cell,) = [one for one in Shown(session).row(3)["columns"] if one["name"] == "width"]
+    (cell,) = [one for one in RowView(session).row(3)["columns"] if one["name"] == "width"]
     assert (cell["text"], cell["place"]) == ("", None)
     session.close()
 
@@ -80,7 +80,7 @@ def test_pixels_are_shown_as_an_image(tmp_path):
     X = load_digits().data[:40]
     table = _table(pd.DataFrame(X, columns=[f"pixel{i}" for i in range(64)]), None, None)
     session = opened(tmp_path, table)
-    pixels = Shown(session).row(5)["pixels"]
+    pixels = RowView(session).row(5)["pixels"]
     assert (pixels["width"], pixels["height"], pixels["channels"]) == (8, 8, 1)
     values = np.frombuffer(base64.b64decode(pixels["values"]), "u1")
     np.testing.assert_allclose(values, X[5] / 16 * 255, atol=1)
@@ -97,7 +97,7 @@ def test_matrices_without_names(tmp_path, kind):
         made.indices, made.indptr = made.indices.astype(np.int64), made.indptr.astype(np.int64)
     session = opened(tmp_path, _table(made, None, None), start=True)
     assert session.notes == []
-    row = Shown(session).row(4)
+    row = RowView(session).row(4)
     assert {"name": "column 491", "text": "2.5"}.items() <= row["columns"][0].items()
     assert len(row["columns"]) <= 300
     exported = frame_of(export(session, "table.csv"))
@@ -113,7 +113,7 @@ def test_image_files_are_shown_and_never_by_a_path_of_the_browser(tmp_path):
             Image.new("RGB", (1600, 40), colour).save(tmp_path / "pics" / name / f"{i}.jpg")
     table = read_table(tmp_path / "pics", begin=True)
     session = opened(tmp_path, table, list(table.y), start=True)
-    shown = Shown(session)
+    shown = RowView(session)
     assert shown.row(5)["image"] is True
     image = Image.open(io.BytesIO(shown.image(5)))
     assert (image.format, image.size) == ("PNG", (1024, 26))
@@ -203,7 +203,7 @@ def test_every_source_is_labelled_as_compare_reads_it(tmp_path, monkeypatch, cap
         frame.to_sql("flowers", database, index=False)
     seen = {}
     monkeypatch.setattr(
-        "labelfold.app.label._run.Running.serve",
+        "labelfold.app.label._server.Running.serve",
         lambda self: (
             seen.update(state=self.session.state(), file=self.session.journal.path.name),
             self.close(),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from labelfold.app.label import _map as _moving_map
-from labelfold.app.label._map import MovingMap
+from labelfold.app.label import _worker
+from labelfold.app.label._worker import MovingMap
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_few_rows(n, rng):
 
 
 def test_without_a_layout_it_is_principal_components(rows, monkeypatch):
-    monkeypatch.setattr(_moving_map, "find_spec", lambda name: None)
+    monkeypatch.setattr(_worker, "find_spec", lambda name: None)
     first, kind = rows
     points = MovingMap(700).update(3 * np.eye(3, 8)[np.minimum(kind, 2)] + 0.1 * first, seconds=0.1)
     assert together(points, np.minimum(kind, 2)) > 0.95

@@ -5,13 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from labelfold.app.compare._active_learning import (
-    STRATEGIES,
-    Questions,
-    choose_by_gain,
-    distance_to_labelled,
-    unit_scale,
-)
+from labelfold.app.compare._review import choose_by_gain, distance_to_labelled
+from labelfold.app.label._questions import STRATEGIES, Questions, unit_scale
 from labelfold.app.label._worker import start
 
 SIZES = (60, 50, 40, 30, 20, 20)

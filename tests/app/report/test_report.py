@@ -18,7 +18,7 @@ from labelfold.app.compare._review import correlations
 from labelfold.app.io import FileProblem
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report import compare
-from labelfold.app.report._figures import plain, reliability, scores
+from labelfold.app.report._figures import plain, reliability
 from labelfold.app.report._map import map_data
 from labelfold.app.report._page import render
 
@@ -170,7 +170,7 @@ def test_failures_and_interruptions_are_told(found):
         raise RuntimeError(NASTY)
 
     X, y = load_iris(return_X_y=True)
-    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
+    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken)
     failing = compare(X, y, [bad, "svm"], repeats=2, progress=False)
     failing.stopped = "ctrl-c"
     page = Page(render(failing))
@@ -234,7 +234,7 @@ def test_several_labels_a_row_are_shown_one_at_a_time():
 def test_many_rows_are_drawn_in_part_and_the_page_says_so(found, monkeypatch):
     import copy
 
-    monkeypatch.setattr("labelfold.app.compare._review._MOST_POINTS", 130)
+    monkeypatch.setattr("labelfold.app.compare._review._MAX_POINTS", 130)
     fewer = copy.copy(found)
     fewer.__dict__.pop("review", None)
     assert "130 of 150 rows (drawn at random)" in render(fewer)
@@ -297,7 +297,7 @@ def test_every_method_has_a_line_with_its_interval_and_rows(found, page):
     drawn = page.figures["plot-methods"]
     titles = [found.methods[m].title for m in found.ranking["method"]]
     assert drawn["layout"]["yaxis"]["ticktext"] == titles
-    for label, one in scores(found).items():
+    for label, one in found.scores().items():
         assert 0 <= one.low <= one.value <= one.high <= 1
         assert one.n_rows == found.data.labels.n_labelled, label
 
@@ -419,7 +419,7 @@ def test_no_method_could_be_fitted():
         raise RuntimeError("no")
 
     X, y = load_iris(return_X_y=True)
-    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken, penalty=None)
+    bad = replace(get_method("svm"), name="bad", title="Bad", build=broken)
     page = Page(render(compare(X, y, [bad], budgets=[6], repeats=1, progress=False)))
     assert "No method could be fitted" in "".join(page.text)
 

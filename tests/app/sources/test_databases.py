@@ -17,8 +17,8 @@ from test_formats import refused, run
 
 from labelfold.app.commands._cli import main
 from labelfold.app.io import FileProblem, read_table
-from labelfold.app.io._databases import database_in, refuse_other_statements, write_new_table
-from labelfold.app.io._problems import without_password
+from labelfold.app.io._databases import database_in, refuse_other_statements
+from labelfold.app.io._errors import without_password
 
 pytestmark = pytest.mark.usefixtures("quick_comparisons")
 SECRET = "s3cr:t/%40"
@@ -318,18 +318,18 @@ def test_a_table_whose_rows_cannot_be_written_is_not_there(kind, tmp_path, frame
     with monkeypatch.context() as patched:
         patched.setattr(sa.Connection, "execute", failing)
         with pytest.raises(FileProblem, match="'said' could not be written"):
-            write_new_table(where, "said", {"a": [1, 2]})
-    write_new_table(where, "said", {"a": [1, 2]})
+            where.write_table("said", {"a": [1, 2]})
+    where.write_table("said", {"a": [1, 2]})
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
 def test_another_program_makes_the_table_first(kind, tmp_path, frame, monkeypatch):
     path = tmp_path / {"sqlite": "s.db", "duckdb": "d.duckdb"}[kind]
     {"sqlite": write_sqlite, "duckdb": write_duckdb}[kind](frame, path)
-    write_new_table(database_in(path), "said", {"a": [1]})
-    monkeypatch.setattr("labelfold.app.io._databases.refuse_table", lambda where, name: None)
+    database_in(path).write_table("said", {"a": [1]})
+    monkeypatch.setattr("labelfold.app.io._databases.Database.refuse_table", lambda self, name: None)
     with pytest.raises(FileProblem, match="has a table 'said' already"):
-        write_new_table(database_in(path), "said", {"a": [2]})
+        database_in(path).write_table("said", {"a": [2]})
 
 
 def test_a_table_beneath_the_lock_of_another_program(tmp_path, frame, monkeypatch):
@@ -338,5 +338,5 @@ def test_a_table_beneath_the_lock_of_another_program(tmp_path, frame, monkeypatc
     other = sqlite3.connect(tmp_path / "s.db")
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(FileProblem, match="is locked by another program"):
-        write_new_table(database_in(tmp_path / "s.db"), "said", {"a": [1]})
+        database_in(tmp_path / "s.db").write_table("said", {"a": [1]})
     other.close()

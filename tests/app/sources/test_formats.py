@@ -152,7 +152,7 @@ def test_objects_in_objects_are_columns_of_their_own(frame, tmp_path):
 
 def test_keys_of_some_lines_and_values_of_two_types(tmp_path, monkeypatch):
     """What differs from block to block is brought to one type: numbers, and text where there are both."""
-    monkeypatch.setattr("labelfold.app.io._json_lines._CHUNK", 64)
+    monkeypatch.setattr("labelfold.app.io._json_lines.BLOCK", 64)
     rows = [{"a": 1, "b": "x"}] * 8 + [{"a": 2.5, "b": 3, "c": True}] * 8 + [{"b": "2020-01-01"}]
     (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
     table = read_table(tmp_path / "t.jsonl").raw
@@ -169,7 +169,7 @@ def test_many_rows_are_kept_on_disk_and_read_in_blocks(name, frame, tmp_path, mo
     monkeypatch.setattr(gathering, "_IN_MEMORY", 1000)
     monkeypatch.setattr(gathering, "CELLS", 70)
     monkeypatch.setattr("labelfold.app.io._databases.CELLS", 70)
-    monkeypatch.setattr("labelfold.app.io._json_lines._CHUNK", 1000)
+    monkeypatch.setattr("labelfold.app.io._json_lines.BLOCK", 1000)
     blocks = read_table(tmp_path / name, target="kind", id_columns=["id"])
     assert type(blocks.raw).__name__ == "Blocks"
     assert len(list(blocks.raw.read(["size"]))) > 5
@@ -316,7 +316,7 @@ def test_bad_files(name, tmp_path):
 
 
 def test_a_small_workbook_that_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfold.app.io._files.ALWAYS", 1 << 20)
+    monkeypatch.setattr("labelfold.app.io._files.MAX_UNPACKED", 1 << 20)
     with zipfile.ZipFile(tmp_path / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as made:
         made.writestr("xl/worksheets/sheet1.xml", bytes(2 << 20))
     refused(lambda: read_table(tmp_path / "t.xlsx"), "over 200 times its own size")

@@ -43,7 +43,7 @@ def test_the_band_is_similar_to_the_matrix():
 def test_columns_are_turned_back_in_pieces(monkeypatch):
     G, M = square(80), np.random.default_rng(2).standard_normal((80, 3))
     whole = Band(G, width=8).solve(M, RIDGES, 1e-12)
-    monkeypatch.setattr("labelfold.numerics._gram._COLUMNS", 6)
+    monkeypatch.setattr("labelfold.numerics._gram.WIDTH", 6)
     for one, other in zip(whole, Band(G, width=8).solve(M, RIDGES, 1e-12), strict=True):
         np.testing.assert_allclose(one.X, other.X, rtol=1e-10, atol=1e-14)
 

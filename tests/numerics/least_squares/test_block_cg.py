@@ -9,9 +9,9 @@ from labelfold.numerics._block_cg import (
     expected_iterations,
     nystrom_sketch,
     preconditioned_cg,
+    shifted_cg,
     thin_qr,
 )
-from labelfold.numerics._iterative import shifted_cg
 
 
 def spd(n, eigenvalues, seed=0):

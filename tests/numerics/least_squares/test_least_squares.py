@@ -9,17 +9,17 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from labelfold.numerics import _least_squares as module
+from labelfold.numerics import _ridge_regression as module
 from labelfold.numerics._gram import Gram
-from labelfold.numerics._iterative import KrylovProblem
-from labelfold.numerics._least_squares import (
+from labelfold.numerics._ridge_krylov import KrylovProblem
+from labelfold.numerics._ridge_problem import RowTargets
+from labelfold.numerics._ridge_regression import (
     DualProblem,
     EitherProblem,
     GramProblem,
-    RowTargets,
     choose_way,
     iterations_worth,
-    pose,
+    ridge_problem,
 )
 from labelfold.rows import as_rows
 
@@ -28,7 +28,7 @@ EPS = np.finfo(float).eps
 
 
 def least_squares(rows, T, ridge=0.0, **options):
-    return pose(rows, T, **options).solve(ridge)
+    return ridge_problem(rows, T, **options).solve(ridge)
 
 
 def reference(X, T, ridge, mask=None):
@@ -181,14 +181,14 @@ def test_the_way_is_chosen_by_shape_and_budget():
     assert choose_way(streamed, 8 * 20 * 50) == "dual"
 
 
-def test_pose_follows_the_choice():
+def test_the_problem_follows_the_choice():
     X, T = np.random.default_rng(6).standard_normal((30, 10)), np.ones((30, 1))
     kinds = {"gram": GramProblem, "dual": DualProblem, "krylov": KrylovProblem}
     for way, kind in kinds.items():
-        assert isinstance(pose(as_rows(X), T, way=way), kind)
-    assert isinstance(pose(as_rows(X), T), GramProblem)
-    assert isinstance(pose(as_rows(X.T.copy()), np.ones((10, 1))), DualProblem)
-    assert isinstance(pose(as_rows(X), T, max_gram_bytes=0), KrylovProblem)
+        assert isinstance(ridge_problem(as_rows(X), T, way=way), kind)
+    assert isinstance(ridge_problem(as_rows(X), T), GramProblem)
+    assert isinstance(ridge_problem(as_rows(X.T.copy()), np.ones((10, 1))), DualProblem)
+    assert isinstance(ridge_problem(as_rows(X), T, max_gram_bytes=0), KrylovProblem)
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_iterations_come_first_where_they_are_quick(wide_sparse, monkeypatch):
     assert iterations_worth(rows, T.shape[1]) > 12
     assert iterations_worth(as_rows(X.astype(np.float32)), T.shape[1]) == 0
     assert iterations_worth(as_rows(X[:100].toarray()), T.shape[1]) == 0
-    problem = pose(rows, T)
+    problem = ridge_problem(rows, T)
     assert isinstance(problem, EitherProblem)
     easy = problem.solve(10.0)
     assert (easy.way, easy.residual <= 1e-8) == ("krylov", True)
@@ -224,7 +224,7 @@ def test_iterations_come_first_where_they_are_quick(wide_sparse, monkeypatch):
 @pytest.mark.slow
 def test_at_ridge_zero_nothing_is_tried(wide_sparse, monkeypatch):
     X, T = wide_sparse
-    problem = pose(as_rows(X), T)
+    problem = ridge_problem(as_rows(X), T)
     monkeypatch.setattr(problem.krylov, "attempt", lambda *args: pytest.fail("tried"))
     assert apart(problem.solve(0.0).W, reference(X.toarray(), T, 0.0)[0]) < 1e-8
 
@@ -245,7 +245,9 @@ def test_the_residual_reported_is_the_true_one(make, shape, tol):
 def test_norms_from_products_in_float32_do_not_underflow(rng):
     """Squares of such residuals vanish in float32, and a residual of 0 would end the iterations."""
     X = sparse.csr_array(rng.standard_normal((30, 90)) * (rng.random((30, 90)) < 0.2))
-    side = KrylovProblem(as_rows(X), RowTargets(np.ones((30, 3))), None, 30, 1e-8, 9, 0, None).rows
+    side = KrylovProblem(
+        as_rows(X), RowTargets(np.ones((30, 3))), None, tol=1e-8, max_iter=9, random_state=0, callback=None
+    ).rows
     R = rng.standard_normal((30, 3)) * [1e-30, 0.0, 1e20]
     exact = np.linalg.norm((X - X.mean(axis=0)).T @ R, axis=0)
     np.testing.assert_allclose(side.normal_norms(R, False), exact, rtol=1e-12)
@@ -294,7 +296,7 @@ def test_constant_data_or_targets(way):
 def test_a_path_of_ridges_equals_separate_solves(way, shape):
     X = np.random.default_rng(12).standard_normal(shape)
     T = targets(shape[0])
-    problem, found = pose(as_rows(X), T, way=way, tol=1e-12), None
+    problem, found = ridge_problem(as_rows(X), T, way=way, tol=1e-12), None
     for ridge in (1e4, 1e2, 1.0, 1e-2, 0.0):
         found = problem.solve(ridge, start=found)
         assert apart(found.W, reference(X, T, ridge)[0]) < 1e-8
@@ -306,7 +308,7 @@ def test_a_warm_start_saves_iterations_and_passes(shape):
     T = np.random.default_rng(13).standard_normal((shape[0], 3))
     ridges = [1.0 * 1.1**-i for i in range(6)]
     warm_rows = as_rows(X)
-    problem, found, warm = pose(warm_rows, T, way="krylov", tol=1e-6), None, 0
+    problem, found, warm = ridge_problem(warm_rows, T, way="krylov", tol=1e-6), None, 0
     for ridge in ridges:
         found = problem.solve(ridge, start=found)
         warm += found.n_iter
@@ -323,7 +325,7 @@ def test_ridges_that_were_prepared_take_the_passes_of_one(make, shape):
     T = targets(shape[0])
     ridges = [100.0, 30.0, 10.0, 0.0]
     rows = as_rows(make(X))
-    problem = pose(rows, T, way="krylov", tol=1e-11)
+    problem = ridge_problem(rows, T, way="krylov", tol=1e-11)
     before = rows.n_passes
     problem.prepare(ridges)
     assert set(problem.prepared) == set(ridges) - {0.0}
@@ -339,7 +341,7 @@ def test_ridges_that_were_prepared_take_the_passes_of_one(make, shape):
 @pytest.mark.slow
 def test_prepared_ridges_that_are_slow_are_factorised(wide_sparse, monkeypatch):
     X, T = wide_sparse
-    problem = pose(as_rows(X), T)
+    problem = ridge_problem(as_rows(X), T)
     assert isinstance(problem, EitherProblem)
     monkeypatch.setattr(problem, "worth", 25.0)
     problem.prepare([10.0, 1e-7])
@@ -354,7 +356,7 @@ def test_direct_ways_read_the_rows_once_for_a_path():
     rng = np.random.default_rng(14)
     X, T = rng.standard_normal((200, 10)), rng.standard_normal((200, 3))
     rows = as_rows(X)
-    problem = pose(rows, T, way="gram")
+    problem = ridge_problem(rows, T, way="gram")
     before = rows.n_passes
     for ridge in (10.0, 1.0, 0.1, 0.0):
         problem.solve(ridge)
@@ -367,7 +369,7 @@ def test_an_iteration_on_the_column_side_is_one_pass():
     seen = []
     rows = as_rows([X[:100], X[100:]])
     before = rows.n_passes
-    problem = pose(rows, T, way="krylov", tol=1e-6, callback=lambda i, r: seen.append((i, r)))
+    problem = ridge_problem(rows, T, way="krylov", tol=1e-6, callback=lambda i, r: seen.append((i, r)))
     found = problem.solve(1.0)
     # The mean, X'T, the sketch and the residual at the end take one each.
     assert rows.n_passes - before == found.n_iter + 4
@@ -441,7 +443,7 @@ def test_a_direction_that_products_lose_in_round_off_is_found(small, questions, 
 
 @pytest.mark.parametrize(("d", "expected"), [(8, 1), (600, 2)])
 def test_small_systems_are_solved_by_one_thread(d, expected, rng, monkeypatch):
-    problem = pose(as_rows(rng.standard_normal((1000, d))), targets(1000), way="gram")
+    problem = ridge_problem(as_rows(rng.standard_normal((1000, d))), targets(1000), way="gram")
     seen, solve = [], Gram.solve
 
     def watched(self, M, ridge):
@@ -473,7 +475,7 @@ def test_runs_in_float32_leave_nothing_to_float64(shape):
     X = sparse.random(*shape, density=0.2, format="csr", random_state=2)
     T = targets(shape[0])
     for ridge in (1e-2, 1.0):
-        problem = pose(as_rows(X), T, way="krylov", tol=1e-13)
+        problem = ridge_problem(as_rows(X), T, way="krylov", tol=1e-13)
         assert problem.may_be_single
         found = problem.solve(ridge)
         assert found.residual <= 1e-13
@@ -514,7 +516,7 @@ def test_columns_of_many_sizes_take_no_more_iterations(monkeypatch):
     T = rng.standard_normal((2000, 3))
     scaled = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
     assert scaled.residual <= 1e-10
-    monkeypatch.setattr("labelfold.numerics._iterative._LEAST_RIDGE", np.inf)
+    monkeypatch.setattr("labelfold.numerics._ridge_krylov._MIN_RIDGE", np.inf)
     plain = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
     assert scaled.n_iter < plain.n_iter / 2
     assert apart(scaled.W, reference(X.toarray(), T, 100.0)[0]) < 1e-8

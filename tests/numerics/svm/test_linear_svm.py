@@ -12,8 +12,8 @@ from scipy import optimize, sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from labelfold.numerics._linear_svm import linear_svm, linear_svms, svm_objective
-from labelfold.numerics._linear_svm_loops import descend, settle
+from labelfold.numerics._linear_svm import linear_svm, svm_objective
+from labelfold.numerics._linear_svm_loops import descend, polish
 from reference import svm as reference
 
 LOSSES = ["squared_hinge", "hinge"]
@@ -273,7 +273,7 @@ def test_many_machines_are_as_many_single_ones(loss, held, rng):
     codes = rng.integers(0, 4, 90)
     Y = np.where(codes[:, None] == np.arange(4), 1.0, -1.0)
     C = rng.random((90, 4)) + 0.1
-    found = linear_svms(held(X), Y, C, loss=loss, fit_intercept=True, tol=1e-8, max_iter=50_000)
+    found = linear_svm(held(X), Y, C, loss=loss, fit_intercept=True, tol=1e-8, max_iter=50_000)
     assert found.w.shape == (4, 5)
     assert found.intercept.shape == (4,)
     assert found.alpha.shape == (90, 4)
@@ -285,9 +285,9 @@ def test_many_machines_are_as_many_single_ones(loss, held, rng):
         np.testing.assert_allclose(found.w[j], one.w, atol=1e-3)
         certify(one, X, Y[:, j], C[:, j], loss, 1e-8)
     assert found.gap <= 1e-8
-    again = linear_svms(held(X), Y, C, loss=loss, fit_intercept=True, alpha=found.alpha)
+    again = linear_svm(held(X), Y, C, loss=loss, fit_intercept=True, alpha=found.alpha)
     assert again.n_iter <= 2
-    same = linear_svms(held(X), Y, C[:, 0], loss=loss)
+    same = linear_svm(held(X), Y, C[:, 0], loss=loss)
     assert same.alpha.shape == (90, 4)
 
 
@@ -404,7 +404,7 @@ def test_settling_lowers_the_dual_from_anywhere(loss, rng):
         alpha = np.clip(3 * rng.standard_normal(80), 0, upper)
         w = alpha @ Z
         before = 0.5 * w @ w + alpha @ (0.5 * diagonal * alpha - 1)
-        settle(Z, upper, diagonal, alpha, w)
+        polish(Z, upper, diagonal, alpha, w)
         assert ((alpha >= 0) & (alpha <= upper)).all()
         np.testing.assert_allclose(w, alpha @ Z, atol=1e-12 * (1 + np.abs(alpha).sum()))
         assert 0.5 * w @ w + alpha @ (0.5 * diagonal * alpha - 1) <= before + 1e-12 * abs(before)
@@ -424,7 +424,7 @@ def test_the_seed_fixes_the_answer(rng):
     [
         ({"y": np.array([0.0, 1.0, 1.0])}, "other values than -1 and \\+1"),
         ({"y": np.ones(2)}, "signs for 2 rows and 3 rows"),
-        ({"y": np.ones((3, 1))}, "see linear_svms"),
+        ({"y": np.ones((3, 1, 1))}, "where signs of shape"),
         ({"C": -1.0}, "finite weights of at least 0"),
         ({"C": np.inf}, "finite weights of at least 0"),
         ({"loss": "log"}, "'hinge' or 'squared_hinge'"),

@@ -14,11 +14,10 @@ import numpy as np
 import typer
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._console import as_fitted, named_columns, note, recipe_of, say, using
+from labelfold.app.commands._console import note, say, using
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
 from labelfold.app.compare import predict_with_confidence
 from labelfold.app.io import (
-    Database,
     Refusal,
     count,
     csv_text,
@@ -27,12 +26,11 @@ from labelfold.app.io import (
     printable,
     read_model,
     read_table,
-    refuse_input,
+    refuse_destination,
     refusing,
-    writable_table,
     write_table,
 )
-from labelfold.tables import Blocks, Unseen, told_of
+from labelfold.tables import Blocks
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -138,26 +136,10 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 
 def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) -> None:
     """Write predictions to a new table of the database that the rows come from."""
-    from labelfold.app.io import write_new_table
-
     n = table.raw.shape[0]
     named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
-    write_new_table(table.source, name, named | extra)
+    table.source.write_table(name, named | extra)
     say(f"{count(n, 'prediction')} written to the new table {name} of {table.source}")
-
-
-def refuse_destination(where: Any, output: Path | None, to_table: str | None) -> None:
-    """Raise an error if the file cannot be written, or the table exists, before any work."""
-    if output is not None:
-        refuse_input(output, where)
-        writable_table(output, where)
-    if to_table is None:
-        return
-    if not isinstance(where, Database):
-        raise Refusal(f"--to-table writes to the database that the rows come from, and {where} is not one.")
-    from labelfold.app.io import refuse_table
-
-    refuse_table(where, to_table)
 
 
 def _read_both(
@@ -170,22 +152,19 @@ def _read_both(
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
     source, where = find(rows.data, rows.reading)
-    refuse_destination(where, output, to_table)
-    if output is not None:
-        refuse_input(output, model)
+    refuse_destination(where, output, to_table, model)
     target = rows.target or []
     saved = read_model(model)
     for method, lack in needed.items():
         if not hasattr(saved.model, method):
             raise Refusal(f"The model in {model} {lack}.")
-    recipe = recipe_of(saved.model)
-    names = saved.meta.get("feature_names") or saved.meta.get("columns")
+    recipe = saved.recipe
     table = read_table(
         rows.data,
         id_columns=rows.ids or (),
         known_ids=recipe.ids_ if recipe is not None and rows.ids is None else (),
         drop=rows.drop or (),
-        features=names if recipe is None else named_columns(recipe),
+        features=saved.columns,
         index_base=saved.meta.get("index_base"),
         reading=_as_fitted_on(rows.reading, saved.meta.get("images"), source),
     )
@@ -196,7 +175,9 @@ def _read_both(
         note(f"ignored {listed(ignored)}, which the model does not use.")
     if recipe is not None:
         _tell_other_roles(recipe, rows.roles)
-    X = as_fitted(table, saved)
+    X, filled = saved.rows_of(table)
+    if filled:
+        note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
     if recipe is not None:
         _tell_unseen(recipe.unseen(X), table.source, accept=accept_unseen)
     return saved, table, X
@@ -214,13 +195,13 @@ def _as_fitted_on(reading: Any, images: dict[str, Any] | None, source: Any) -> A
     return replace(reading, image=column, image_size=size, colour=colour)
 
 
-def _tell_unseen(found: list[Unseen], source: Any, *, accept: bool) -> None:
+def _tell_unseen(found: Any, source: Any, *, accept: bool) -> None:
     """Show a note about each column with cells that the model cannot use; refuse if most cells of one are such."""
-    most = [one for one in found if one.most and not accept]
-    note(*(f"{one.sentence}." for one in found if one not in most))
-    if most:
+    mostly = found.mostly
+    note(*(f"{one.sentence}." for one in found if accept or one not in mostly))
+    if mostly and not accept:
         raise Refusal(
-            f"In {source} {told_of(most)}; write such cells as in the table that the model was fitted on, or give "
+            f"In {source} {mostly.sentence}; write such cells as in the table that the model was fitted on, or give "
             "--accept-unseen to predict from the other columns."
         )
 

@@ -71,6 +71,11 @@ def _run(args: list[str]) -> int:
     if missing:
         _say(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
         return 2
+    from labelfold.app.commands import (  # noqa: F401 - their commands belong to the app
+        _apply,
+        _compare,
+        _label,
+    )
     from labelfold.app.commands._model import app
     from labelfold.app.io import FileProblem, Refusal, one_line
     from labelfold.tables import UnseenValuesWarning
@@ -140,9 +145,9 @@ def _note(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _tell(who: str, text: str) -> None:
-    from labelfold.app.io import printable, without_password
+    from labelfold.app.io import printable
 
-    print(f"{who}: {printable(without_password(text))}", file=sys.stderr)
+    print(f"{who}: {printable(text, hide_passwords=True)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

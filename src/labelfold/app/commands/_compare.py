@@ -7,16 +7,19 @@ import shlex
 import sys
 import time
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._apply import predictions_of_rows, refuse_destination, write_predictions
+from labelfold.app.commands._apply import predictions_of_rows, write_predictions
 from labelfold.app.commands._console import (
-    MOST_METHODS,
+    MAX_METHODS,
     accuracy_grid,
     console,
     note,
@@ -29,17 +32,22 @@ from labelfold.app.commands._console import (
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
 from labelfold.app.io import (
+    FileProblem,
     Refusal,
     count,
+    did_you_mean,
     find,
     finished_together,
-    hidden,
+    hide_password,
+    pd,
     printable,
-    refuse_input,
+    read_table,
+    refuse_destination,
     refusing,
     writable_file,
     writable_folder,
     write_finished,
+    write_table,
 )
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
@@ -53,6 +61,8 @@ Limit = Annotated[
 ]
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
+_DEMO_LABELS = 100
+_DEMO: dict[str, Any] = {"time_limit": 60}
 _MADE = (
     "model.skops",
     "embedding.parquet",
@@ -99,15 +109,15 @@ def compare_command(
 
     Each result is written to disk as soon as it is known. The same command resumes after it was stopped or killed.
     """
-    from labelfold.app.compare import MOST_REPEATS
+    from labelfold.app.compare import MAX_REPEATS
     from labelfold.app.registry import get_method
 
     with refusing():
         names = split_commas(methods)
         chosen = None if names is None else [get_method(name) for name in names]
         sizes, counts = whole_numbers("-k", components), whole_numbers("--budgets", budgets)
-        if not 1 <= repeats <= MOST_REPEATS:
-            raise Refusal(f"--repeats is at least 1 and at most {MOST_REPEATS:,}, not {repeats}.")
+        if not 1 <= repeats <= MAX_REPEATS:
+            raise Refusal(f"--repeats is at least 1 and at most {MAX_REPEATS:,}, not {repeats}.")
         if time_limit is not None and not time_limit > 0:
             raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
         shape = sides("--image-shape", image_shape)
@@ -162,7 +172,7 @@ def _compare(
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
-        refuse_places(output)
+        refuse_unwritable(output)
         with refusing():
             try:
                 found = compare(
@@ -174,7 +184,8 @@ def _compare(
                     progress=sys.stderr.isatty(),
                     tell=lambda text: typer.echo(printable(text), err=True),
                     time_limit=time_limit,
-                    command=command or printable(shlex.join(["labelfold", *map(hidden, sys.argv[1:])])),
+                    command=command
+                    or printable(shlex.join(["labelfold", *map(hide_password, sys.argv[1:])])),
                     feature_names=table.feature_names,
                     groups=table.groups,
                     **{"name": called} | settings,
@@ -183,7 +194,7 @@ def _compare(
                 if not save:
                     raise
                 seed = settings["random_state"]
-                name_files(output, deliver_alone(nothing, table, output, safe_csv, to_table, seed))
+                list_files(output, write_labelfold_alone(nothing, table, output, safe_csv, to_table, seed))
                 return
         interrupted = found.interrupted
         try:
@@ -195,8 +206,8 @@ def _compare(
             interrupted = True
             found.forgo_review()
         with refusing():
-            written = deliver(found, table, output, save, safe_csv, to_table)
-    name_files(output, written)
+            written = write_files(found, table, output, save, safe_csv, to_table)
+    list_files(output, written)
     if interrupted:
         raise KeyboardInterrupt
 
@@ -208,13 +219,13 @@ def _show(found: Any) -> None:
     failed = found.table.dropna(subset="error").groupby("label", sort=False)["error"].first()
     for label, why in failed.items():
         say(f"{label} failed: {why}.")
-    if (more := len(found.ranking) - MOST_METHODS) > 0:
+    if (more := len(found.ranking) - MAX_METHODS) > 0:
         say(f"{count(more, 'more method')} in the report.")
     if found.left_out:
         say(f"{count(len(found.left_out), 'method')} left out; the report says why.")
 
 
-def refuse_places(output: Path) -> None:
+def refuse_unwritable(output: Path) -> None:
     """Raise an error if one of the files cannot be written, before any work."""
     for name in _MADE:
         writable_file(output / name)
@@ -223,10 +234,10 @@ def refuse_places(output: Path) -> None:
 def refuse_inputs(output: Path, *given: object) -> None:
     """Raise an error if writing to the folder would replace or remove a file that is read."""
     for name in (*_MADE, "results.csv", "run.json"):
-        refuse_input(output / name, *given)
+        writable_file(output / name, *given)
 
 
-def deliver(
+def write_files(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
     """Write the report, the answer and, with ``save``, the model; return the files as first written."""
@@ -247,15 +258,16 @@ def deliver(
     return written
 
 
-def deliver_alone(
+def write_labelfold_alone(
     nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
-    from labelfold.app.registry import fit_grouped, get_method, only_missing
+    from labelfold.app.compare import fit_with_expectation
+    from labelfold.app.registry import get_method
 
     data, method = nothing.data, get_method("labelfold")
-    model = only_missing(method.make(X=data.X, random_state=seed, task=data.facts.task))
-    fit_grouped(model, data.X, data.targets(), data.groups)
+    how = {"random_state": seed, "task": data.facts.task}
+    model = fit_with_expectation(lambda X: method.make(X=X, **how), data, seed).model
     say(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
         "rows."
@@ -264,7 +276,7 @@ def deliver_alone(
         return _save(model, method, data, None, table, aside, safe_csv, to_table)
 
 
-def name_files(output: Path, written: dict[str, Path]) -> None:
+def list_files(output: Path, written: dict[str, Path]) -> None:
     """Print the files, which are in the folder now, and the next command."""
     width = max(map(len, written))
     places = {what: output / path.name for what, path in written.items()}
@@ -299,16 +311,14 @@ def _save(
     to_table: str | None,
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
-    from labelfold.app.compare import fit_notes, named_rows
-    from labelfold.app.io import Unsavable, save_model, write_table
-    from labelfold.app.registry import settled
+    from labelfold.app.compare import named_rows, save_fit
+    from labelfold.app.io import Unsavable
 
-    model, X = settled(model), data.X
+    X = data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None
     written = {}
-    notes = fit_notes(method, table, data, embedded, choice)
     try:
-        written["Model"] = save_model(data.delivered(model), output / "model.skops", **notes)
+        written["Model"] = save_fit(output / "model.skops", model, method, table, data, embedded, choice)
     except Unsavable as error:
         note(str(error))
     ids = named_rows(table, data.recipe)
@@ -317,7 +327,7 @@ def _save(
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
     given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    said = predictions_of_rows(model, X, data.classes, notes["within"])
+    said = predictions_of_rows(model, X, data.classes, None if choice is None else choice.within)
     extra = given | said
     nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(
@@ -331,3 +341,147 @@ def _save(
     if to_table is not None:
         write_predictions(table, to_table, ids, extra)
     return written
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A data set: its name, its loader in ``sklearn.datasets``, the name of its target, and a description."""
+
+    name: str
+    loader: str
+    target: str
+    what: str
+
+    @cached_property
+    def data(self) -> tuple[np.ndarray, list[str], np.ndarray]:
+        """The rows, the names of the columns, and the labels: digits as numbers and classes by name."""
+        from sklearn import datasets
+
+        bunch = getattr(datasets, self.loader)()
+        y = bunch.target if self.name == "digits" else np.asarray(bunch.target_names)[bunch.target]
+        return bunch.data, [str(n) for n in bunch.feature_names], y
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(np.unique(self.data[2]))
+
+
+SHIPPED = {
+    entry.name: entry
+    for entry in (
+        Shipped("digits", "load_digits", "digit", "handwritten digits, 8 x 8 pixels"),
+        Shipped("breast-cancer", "load_breast_cancer", "diagnosis", "cell nuclei of breast masses"),
+        Shipped("wine", "load_wine", "cultivar", "chemical analysis of wines"),
+        Shipped("iris", "load_iris", "species", "measurements of irises"),
+    )
+}
+
+
+def write_shipped(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
+    """Write a data set as a table with row names and a target, in which some labels are kept.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    path : path, optional
+        The .csv, .tsv or .parquet file; ``name.csv`` by default.
+    labels : int, optional
+        Number of labels to keep, at least one of each class; all by default.
+    seed : int, default=0
+        Seed of the draw.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    if name not in SHIPPED:
+        raise FileProblem(
+            f"There is no data set {name!r}{did_you_mean(name, SHIPPED)}; there are {', '.join(SHIPPED)}."
+        )
+    X, names, y = SHIPPED[name].data
+    y = y.astype(object)
+    if labels is not None:
+        classes, n = SHIPPED[name].classes, len(y)
+        if not classes <= labels <= n:
+            raise FileProblem(
+                f"--labels is from {classes}, one a class, to {n}, all there are, not {labels}."
+            )
+        order = np.random.default_rng(seed).permutation(n)
+        # one label of each class first, then others in random order
+        first = np.unique(y[order].astype(str), return_index=True)[1]
+        kept = np.concatenate([first, np.setdiff1d(np.arange(n), first)])[:labels]
+        hidden = np.ones(n, dtype=bool)
+        hidden[order[kept]] = False
+        y[hidden] = None
+    rows = pd.DataFrame({"row": [f"{name}-{i}" for i in range(1, len(y) + 1)]})
+    path = Path(f"{name}.csv") if path is None else path
+    return write_table(path, X, names, ids=rows, extra={SHIPPED[name].target: y})
+
+
+@app.command(epilog=MEMORY["shipped"])
+def datasets(
+    name: Annotated[str | None, typer.Argument(help="The set to write. Default: list all.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A .csv, .tsv or .parquet file to write.")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option("--labels", help="Number of labels to keep. Default: all.")
+    ] = None,
+    seed: options.Seed = 0,
+) -> None:
+    """List the data sets that come with scikit-learn, or write one as a table to try things on."""
+    if name is None:
+        grid = Grid(box=None, pad_edge=False)
+        for heading in ("name", "rows", "columns", "classes", "what it is"):
+            grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
+        for entry in SHIPPED.values():
+            n, d = entry.data[0].shape
+            grid.add_row(entry.name, f"{n:,}", str(d), str(entry.classes), entry.what)
+        console().print(grid)
+        return
+    with refusing():
+        path = write_shipped(name, output, labels, seed)
+        entry = SHIPPED[name]
+    n, d = entry.data[0].shape
+    kept = n if labels is None else labels
+    say(
+        f"{entry.what}: {n:,} rows × {d} columns, {kept:,} rows labelled in {entry.classes} "
+        f"classes, written to {path}.\nlabelfold compare {shlex.quote(str(path))} --target {entry.target} --id row"
+    )
+
+
+@app.command(epilog=MEMORY["shipped"])
+def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
+    """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
+    writable_folder(output)
+    entry = SHIPPED["digits"]
+    (n, d), truth = entry.data[0].shape, entry.data[2]
+    path = write_shipped("digits", output / "digits.csv", _DEMO_LABELS, seed)
+    command = (
+        f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
+        f"--output {output}"
+    )
+    say(
+        f"Data: scikit-learn's handwritten digits, {n:,} images × {d} pixels, "
+        f"{_DEMO_LABELS} of them labelled.\nThis is: {command}"
+    )
+    table = read_table(path, target=entry.target, id_columns=["row"])
+    _compare(
+        table,
+        -1,
+        output,
+        True,
+        command,
+        random_state=seed,
+        name="the handwritten digits",
+        began=context.obj,
+        **_DEMO,
+    )
+    assert table.y is not None
+    hidden = np.array([label is None for label in table.y])
+    said: Any = read_table(output / "predictions.csv", target="predicted", id_columns=["row", "label"]).y
+    share = np.mean(said[hidden] == truth[hidden])
+    say(f"\nOf the {hidden.sum():,} images whose label was hidden, the model names {share:.1%} rightly.")

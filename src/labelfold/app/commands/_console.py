@@ -16,18 +16,14 @@ from rich.table import Table as Grid
 from labelfold.app.io import (
     FileProblem,
     Refusal,
-    SavedModel,
     Table,
     cell_text,
-    chosen,
     count,
     find,
     listed,
     one_line,
-    pd,
     printable,
     read_table,
-    without_password,
 )
 from labelfold.labels import Labels, worded
 from labelfold.tables import MISSING, Recipe
@@ -37,17 +33,15 @@ if TYPE_CHECKING:
     from labelfold.app.report import Comparison
 
 TASKS = ("auto", "classification", "regression")
-MOST_METHODS = 12  # on the screen; the report has all
+MAX_METHODS = 12  # on the screen; the report has all
 
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Return a table of scores: one row for each method, one column for each budget."""
-    from labelfold.app.compare import repeats_run
-
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
-        title=f"{measure.sentence} on rows held out, ± spread over {repeats_run(found)}",
+        title=f"{measure.sentence} on rows held out, ± spread over {found.repeats_run}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -57,7 +51,7 @@ def accuracy_grid(found: Comparison) -> Grid:
         grid.add_column(heading, justify="right", no_wrap=True)
     own = None if found.winner is None else found.winner["label"]
     for i, (label, rows) in enumerate(found.lines.groupby("label", sort=False)):
-        if i >= MOST_METHODS and label != own:
+        if i >= MAX_METHODS and label != own:
             continue
         at = rows.set_index("budget")
         pairs = at[["mean", "spread"]].reindex(budgets).to_numpy()
@@ -66,21 +60,18 @@ def accuracy_grid(found: Comparison) -> Grid:
         seconds = rows["fit_seconds"].mean()
         fit_time = "–" if seconds != seconds else f"{seconds:.2f} s"
         method = found.methods[rows["method"].iloc[0]]
-        grid.add_row(glossed(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
+        grid.add_row(title_and_gloss(method), *cells, str(sizes.max()) if len(sizes) else "–", fit_time)
     return grid
 
 
-def glossed(method: Any) -> str:
+def title_and_gloss(method: Any) -> str:
     """Return the title of a method with a few words about it.
 
-    >>> from labelfold.app.registry._methods import METHODS
-    >>> glossed(METHODS["ssnmf"])
+    >>> from labelfold.app.registry import METHODS
+    >>> title_and_gloss(METHODS["ssnmf"])
     'SSNMF + SVM (non-negative parts, then a linear SVM)'
     """
-    from labelfold.app.registry import gloss
-
-    words = gloss(method.name)
-    return f"{method.title} ({words})" if words else method.title
+    return f"{method.title} ({method.gloss})" if method.gloss else method.title
 
 
 def read_labelled(
@@ -199,9 +190,8 @@ def _like_none(label: Any) -> bool:
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None], keep: list[str] | None = None) -> Recipe:
     """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``, and with columns to keep."""
-    names = table.feature_names or [f"x{j}" for j in range(table.raw.shape[1])]  # as a recipe calls them
-    given = {role: chosen(table.source, names, role, wanted or ()) for role, wanted in roles.items()}
-    return Recipe(**given, keep=chosen(table.source, names, "kept", keep or ()))
+    given = {role: table.columns_named(role, wanted or ()) for role, wanted in roles.items()}
+    return Recipe(**given, keep=table.columns_named("kept", keep or ()))
 
 
 def tell_recipe(recipe: Recipe | None) -> None:
@@ -235,39 +225,6 @@ def row_names(table: Table) -> list[str] | None:
     if table.ids is None:
         return None
     return [", ".join(map(str, row)) for row in table.ids.itertuples(index=False)]
-
-
-def recipe_of(model: Any) -> Recipe | None:
-    """Return the recipe at the start of a model, or None."""
-    return getattr(model, "named_steps", {}).get("recipe")
-
-
-def named_columns(recipe: Recipe | None) -> list[str] | None:
-    """Return the names of the columns that a recipe reads; None if it was fitted without names."""
-    return None if recipe is None or not hasattr(recipe, "feature_names_in_") else recipe.used_
-
-
-def as_fitted(table: Table, saved: SavedModel) -> Any:
-    """Return the rows of a table in the form that the model was fitted on, or raise an error."""
-    recipe = recipe_of(saved.model)
-    if named_columns(recipe) is not None and table.feature_names is not None:
-        return table.columns()
-    expected = saved.meta.get("n_features")
-    table = table.padded(expected)
-    X, medians = table.raw, saved.meta.get("medians")
-    if recipe is None or table.feature_names is not None:
-        X, filled = (table.X, 0) if medians is None else table.filled(medians)
-        if filled:
-            note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
-    found = X.shape[1]
-    if expected not in (None, found):
-        raise FileProblem(
-            f"{table.source} has {found} columns for X where the model was fitted on {expected}; leave out others "
-            "with --drop."
-        )
-    names = saved.meta.get("feature_names")
-    named = names is not None and hasattr(X, "__array__")
-    return pd.DataFrame(X, columns=names, copy=False) if named else X
 
 
 @contextmanager
@@ -307,7 +264,7 @@ def whole_numbers(option: str, values: list[str] | None) -> list[int] | None:
 def note(*texts: str) -> None:
     """Show notes on standard error."""
     for text in texts:
-        typer.echo(f"Note: {printable(without_password(text))}", err=True)
+        typer.echo(f"Note: {printable(text, hide_passwords=True)}", err=True)
 
 
 def say(text: str) -> None:

@@ -12,8 +12,8 @@ import typer
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
-from labelfold.app.io import Refusal, count, did_you_mean, find, refusing, unpacked_name, writable_folder
-from labelfold.app.label import missing
+from labelfold.app.io import Journal, Refusal, count, did_you_mean, find, refusing, writable_folder
+from labelfold.app.label import missing_packages
 
 _TARGET = "label"
 
@@ -50,15 +50,15 @@ def label_command(
 
     Every label is on disk before the page shows it. The same command resumes after it was ended or killed.
     """
-    if lack := missing():
+    if lack := missing_packages():
         raise Refusal(lack)
-    from labelfold.app.label import material, open_page, show
+    from labelfold.app.label import open_browser, open_page, prepare_table
 
     with refusing():
         file = _label_file(rows, output)
         shape = sides("--image-shape", image_shape)
         table, given = read_to_label(rows, label_free)
-        made = material(
+        made = prepare_table(
             table,
             given,
             name=str(table.source.name or table.source),
@@ -72,7 +72,7 @@ def label_command(
     typer.echo(running.url)
     if browser:
         typer.echo(f"Labels go to {file}; Ctrl-C ends.", err=True)
-        if not show(running.url):
+        if not open_browser(running.url):
             note("no browser could be opened; open the address in one.")
     sys.stdout.flush()
     running.serve()
@@ -87,32 +87,14 @@ def label_command(
 
 def _label_file(rows: GivenRows, output: Path | None) -> Path:
     """Return the file of labels, checked before anything is read."""
-    from labelfold.app.io import refuse_taken
-
-    file = output or beside(find(rows.data, rows.reading)[1], rows.reading)
+    file = output or Journal.beside(find(rows.data, rows.reading)[1], rows.reading)
     writable_folder(file.parent, make=False)
     if rows.labels is not None and rows.labels.resolve() == file.resolve():
         raise Refusal(
             f"{file} is the file that labels are written to, and is always read; leave out --labels."
         )
-    refuse_taken(file)
+    Journal.refuse_taken(file)
     return file
-
-
-def beside(where: Any, reading: Any) -> Path:
-    """Return the default file of labels of a source: beside it, or in the current folder if it is not a file.
-
-    >>> from labelfold.app.io._sources import Reading
-    >>> beside(Path("data/measurements.csv.gz"), Reading()).as_posix()
-    'data/measurements.labels.csv'
-    """
-    path = where if isinstance(where, Path) else getattr(where, "path", None)
-    if path is None:
-        path = Path(f"{where.url.database or 'database'}.db")
-    path = path.resolve() if not path.name else path
-    stem = path.name if path.is_dir() else unpacked_name(path).stem
-    part = "".join(c if c.isalnum() or c in "-_" else "_" for c in reading.table or reading.sheet or "")
-    return path.parent / f"{stem}{'.' if part else ''}{part}.labels.csv"
 
 
 def _target(table: Any, wanted: list[str] | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from itertools import groupby
 from numbers import Real
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,27 +11,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table as Grid
 
-from labelfold.app.commands import (
-    _apply as apply,  # noqa: F401
-    _compare as compare,  # noqa: F401 - its commands belong to the app too
-    _examples as examples,  # noqa: F401
-    _label as label,  # noqa: F401
-    _options as options,
-)
+from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import (
     console,
-    glossed,
     read_labelled,
     recipe_for,
-    recipe_of,
     row_names,
     say,
     tell_recipe,
+    title_and_gloss,
     using,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, Model, app, takes_rows
-from labelfold.app.compare import MOST_COMPONENTS, view_kinds
-from labelfold.app.io import Refusal, count, find, refuse_input, refusing, writable_file
+from labelfold.app.compare import view_kinds
+from labelfold.app.io import Refusal, count, find, refusing, writable_file
 
 __all__ = ["app"]
 
@@ -41,32 +34,30 @@ def list_methods(
     name: Annotated[str | None, typer.Argument(help="The method to describe. Default: list all.")] = None,
 ) -> None:
     """List the methods by use, or describe one of them."""
-    from labelfold.app.registry import METHODS, USES, get_method, install
+    from labelfold.app.registry import METHODS, get_method
 
     out = console()
     if name is not None:
         with refusing():
             facts = Grid(box=None, show_header=False, pad_edge=False)
-            for line in _told(get_method(name)):
+            for line in _description(get_method(name)):
                 facts.add_row(*line)
         out.print(facts)
         return
     width = max(map(len, METHODS))
-    for use, methods in USES.items():
+    for use, methods in groupby(METHODS.values(), key=lambda method: method.use):
         out.print(f"{use}", style="bold")
-        for m in (METHODS[name] for name in methods):
-            more = "" if m.available else f"; not installed: {install(m)}"
-            say(f"  {m.name:<{width}}  {glossed(m)}{more}")
+        for m in methods:
+            more = "" if m.available else f"; not installed: {m.installation}"
+            say(f"  {m.name:<{width}}  {title_and_gloss(m)}{more}")
     out.print("\nlabelfold methods NAME describes one of them.")
 
 
-def _told(method: Any) -> list[tuple[str, str]]:
+def _description(method: Any) -> list[tuple[str, str]]:
     """Return the description of a method: headings and texts."""
-    from labelfold.app.registry import install, takes
-
-    classes, numbers = (takes(method, task) is None for task in ("classification", "regression"))
+    classes, numbers = (method.why_not_task(task) is None for task in ("classification", "regression"))
     facts = [
-        ("method", glossed(method)),
+        ("method", title_and_gloss(method)),
         ("what it does", method.summary),
         ("learns from", "labelled rows" if method.labels == "supervised" else "all rows, labelled or not"),
         ("predicts", "classes and numbers" if classes and numbers else "classes" if classes else "numbers"),
@@ -76,7 +67,7 @@ def _told(method: Any) -> list[tuple[str, str]]:
         ),
         ("paper", method.paper),
     ]
-    return facts if method.available else [*facts, ("not installed", install(method))]
+    return facts if method.available else [*facts, ("not installed", method.installation)]
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -103,21 +94,12 @@ def fit(
     seed: options.Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
-    from labelfold.app.compare import (
-        checked_sizes,
-        expectation,
-        fit_notes,
-        if_grouped,
-        read_data,
-        without_unlike,
-    )
-    from labelfold.app.io import save_model
-    from labelfold.app.registry import chosen_form, get_method, refuse_other_task
+    from labelfold.app.compare import fit_with_expectation, read_data, save_fit
+    from labelfold.app.registry import get_method
 
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
-        writable_file(output)
-        refuse_input(output, find(rows.data, rows.reading)[1], rows.labels)
+        writable_file(output, find(rows.data, rows.reading)[1], rows.labels)
         table, mark = read_labelled(rows, label_free, task, group)
         data = read_data(
             table.to_learn(),
@@ -132,28 +114,27 @@ def fit(
         )
         tell_recipe(data.recipe)
         if components is not None:
-            checked_sizes(components, data)
+            data.checked_sizes(components)
         if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
-        refuse_other_task(chosen, data.facts.task)
-        form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
+        chosen.refuse_task(data.facts.task)
+        form, why_form = data.chosen_form(scale)
         penalty = {} if ridge is None else {"ridge": ridge}
-        made = partial(
-            chosen.make, components, random_state=seed, scale=form, task=data.facts.task, **penalty
-        )
-        model, expected = _fit_and_expect(made, data, table.y, mark is None, seed)
+
+        def make(X: Any) -> Any:
+            how = {"random_state": seed, "scale": form, "task": data.facts.task}
+            return chosen.make(components, X=X, **how, **penalty)
+
+        fitted = fit_with_expectation(make, data, seed, table.y)
+    model = fitted.model
     embedded = model.transform(data.X) if chosen.embeds else None
-    save_model(data.delivered(model), output, **fit_notes(chosen, table, data, embedded, expected))
+    save_fit(output, model, chosen, table, data, embedded, fitted.expected)
     lines = [
         _fitted_line(chosen, model, embedded, table, data.labels),
         *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),
-        "There are too few labels to estimate how well it predicts new rows; label more rows."
-        if expected is None
-        else expectation(expected, data.measure),
-        *if_grouped(model, data),
-        *without_unlike(model, data),
+        *fitted.sentences(),
         f"Saved to {output}",
     ]
     say("\n".join(lines))
@@ -177,31 +158,9 @@ def _method_to_fit(method: str | None, components: int | None, ridge: float | No
     return chosen
 
 
-def _fit_and_expect(made: Any, data: Any, y: Any, only_gaps: bool, seed: int) -> tuple[Any, Any]:
-    """Return the fitted, calibrated model and its expected score; None for the score if too few rows are labelled.
-
-    ``made(X=X)`` returns the estimator for rows X. With ``only_gaps`` only missing values of y mean unlabelled.
-    """
-    from labelfold.app.compare import by_leave_one_out, calibrate, expected, predict_held_out
-    from labelfold.app.registry import fit_grouped, only_missing, settled
-
-    model = made(X=data.X)
-    if only_gaps:
-        model = only_missing(model)
-    model = settled(fit_grouped(model, data.X, data.y if data.facts.numbers else y, data.groups))
-    found = by_leave_one_out(model, data)
-    if found is None:
-        held = predict_held_out(lambda X: made(X=X), data, seed)
-        found = None if held is None else expected(held)
-        calibrate(model, held)
-    return model, found
-
-
 def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any) -> str:
     """Return a sentence about the fitted model and its data."""
-    from labelfold.app.compare import last_step
-
-    last = last_step(model)
+    last = model[-1] if hasattr(model, "steps") else model
     value = f", ridge {last.ridge:.3g}" if hasattr(last, "ridge") else ""
     size = "" if embedded is None else f" with {count(embedded.shape[1], 'component')}"
     known = f"in {labels.n_classes} classes"
@@ -210,8 +169,8 @@ def _fitted_line(method: Any, model: Any, embedded: Any, table: Any, labels: Any
     everyone = " (all of them: supervised)" if labels.all_labelled else ""
     n, d = table.raw.shape
     return (
-        f"{glossed(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, {labels.n_labelled:,} rows "
-        f"labelled {known}{everyone}."
+        f"{title_and_gloss(method)}{size}{value}, fitted on {n:,} rows × {count(d, 'column')}, "
+        f"{labels.n_labelled:,} rows labelled {known}{everyone}."
     )
 
 
@@ -232,10 +191,10 @@ def inspect_command(model: Model) -> None:
 
     saved = read_model(model)
     with refusing(), using(model):
-        _tell(saved)
+        _describe_model(saved)
 
 
-def _tell(saved: Any) -> None:
+def _describe_model(saved: Any) -> None:
     from labelfold.app.registry import METHODS
 
     meta = saved.meta
@@ -251,7 +210,7 @@ def _tell(saved: Any) -> None:
         from labelfold.app.compare import top_features
 
         names = meta.get("feature_names") or [f"column {j}" for j in range(weights.shape[1])]
-        tops = top_features(weights[:MOST_COMPONENTS], names, MOST_COMPONENTS)
+        tops = top_features(weights, names)
     for i, top in enumerate(tops or (), start=1):
         features = ", ".join(f"{name} {value:+.2f}" for name, value in top)
         say(f"component {i}: {features or 'constant'}")
@@ -261,11 +220,11 @@ def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return the description of a model: headings and texts."""
     from labelfold.app.registry import AS_IS, form_of
 
-    meta, recipe = saved.meta, recipe_of(saved.model)
+    meta, recipe = saved.meta, saved.recipe
     core = saved.model if recipe is None else saved.model[-1]
     facts = [("model", meta.get("model") or type(saved.model).__name__)]
     if method is not None:
-        facts += [("method", glossed(method)), ("paper", method.paper)]
+        facts += [("method", title_and_gloss(method)), ("paper", method.paper)]
     facts.append(
         ("written by", f"labelfold {meta.get('labelfold')}, scikit-learn {meta.get('scikit-learn')}")
     )
@@ -317,13 +276,13 @@ def _parts(model: Any) -> Iterator[Any]:
 def _chosen(part: Any, penalty: str | None) -> Iterator[str]:
     """Yield the parameters that were chosen from the data: the penalty, and those that were "auto"."""
     for name, value in part.get_params(deep=False).items():
-        settled = getattr(part, f"{name}_", value)
+        chosen = getattr(part, f"{name}_", value)
         if (
-            isinstance(settled, Real)
-            and not isinstance(settled, bool)
-            and (name == penalty or settled is not value)
+            isinstance(chosen, Real)
+            and not isinstance(chosen, bool)
+            and (name == penalty or chosen is not value)
         ):
-            yield f"{name} {settled:.3g}"
+            yield f"{name} {chosen:.3g}"
 
 
 def _first_names(names: list[str] | None) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,38 +14,26 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from labelfold.app.compare._groups import LikelyGroups, beyond, groups_of, likely_groups, rows_of
-from labelfold.app.compare._scores import Measure, measure_for
-from labelfold.app.io import Table, as_written, count, listed, pd, without_gaps
-from labelfold.app.registry import Facts, coded
-from labelfold.labels import Labels, read_labels, wording
-from labelfold.model_selection import Groups, read_groups
-from labelfold.rows import dense
-from labelfold.tables import (
-    TELLS,
-    UNLIKE_NUMBERS,
-    Differences,
-    Recipe,
-    Target,
-    as_arrow,
-    as_named,
-    column_names,
-    features_of,
-    in_words,
-    is_table,
-    lines_of,
-    n_rows,
-    pixel_columns,
-    vector_columns,
+from labelfold.app.compare._groups import (
+    LikelyGroups,
+    groups_of,
+    likely_groups,
+    not_held_together,
+    table_rows,
 )
+from labelfold.app.compare._scores import Measure, measure_for
+from labelfold.app.io import Table, count, listed, pd, without_gaps
+from labelfold.app.registry import Facts, chosen_form, full_y
+from labelfold.labels import Labels, read_labels, wording
+from labelfold.model_selection import Groups
+from labelfold.rows import dense
+from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
 
-_MUCH = 0.5  # difference of the shares of labelled and other rows for which something is true
-_FOR_MEDIANS = 10_000  # rows for the medians
-_OUTWEIGHS = 30  # times the median standard deviation of the columns; pixels and counts stay far below
+# A column is unlike if something is true of its labelled and of its other values in shares that differ so much.
+_UNLIKE = 0.5
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
-_FEW = 30  # most labelled rows that may all have different classes
-_MANY = 20  # up to this many different whole numbers are classes
-_CODES = 0.75  # class codes use at least this share of the numbers from 0 or 1 up
+_MAX_UNSHARED = 30  # labelled rows that may all have different classes
+_MAX_CLASSES = 20  # up to this many different whole numbers are classes
 
 
 @dataclass(frozen=True)
@@ -128,11 +116,11 @@ class Data:
         """Indices of the unlabelled rows."""
         return np.flatnonzero(~self.labels.labelled)
 
-    def places(self, rows: np.ndarray) -> np.ndarray:
+    def positions(self, rows: np.ndarray) -> np.ndarray:
         """Return the positions of labelled rows among all labelled rows."""
         return np.searchsorted(self.labels.index, rows)
 
-    def delivered(self, model: Any) -> Any:
+    def with_recipe(self, model: Any) -> Any:
         """Return a model fitted on X as one that takes the user's rows, by a pipeline with the recipe."""
         if self.recipe is None:
             return model
@@ -175,8 +163,23 @@ class Data:
     @property
     def in_unit(self) -> bool:
         """Whether the recipe scaled all columns, as it does if some are not plain numbers."""
-        columns = [] if self.recipe is None else self.recipe.columns_
-        return any(column["role"] in UNLIKE_NUMBERS for column in columns)
+        return self.recipe is not None and self.recipe.scales_numbers
+
+    def chosen_form(self, scale: bool | str | None) -> tuple[str, str]:
+        """Return the form of the columns, and a sentence about it; see `labelfold.app.registry.chosen_form`."""
+        return chosen_form(self.X, scale, self.column, in_unit=self.in_unit)
+
+    def checked_sizes(self, components: int | Sequence[int]) -> list[int]:
+        """Return the given numbers of components, sorted, after a check."""
+        d = self.X.shape[1]
+        sizes = whole_numbers("components", components)
+        if not sizes or sizes[0] < 1:
+            raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")
+        if sizes[-1] > d:
+            raise ValueError(
+                f"An embedding of {sizes[-1]} components is larger than X, which has {d} columns."
+            )
+        return sizes
 
     @property
     def measure(self) -> Measure:
@@ -218,7 +221,7 @@ def read_data(
         read.extend(read_target_labels(y, n, unlabeled=unlabeled, task=task))
         return read[0]
 
-    X = table = as_named(X) if is_table(X) else X  # a stream gives its rows once
+    X = table = as_arrow(X)[0] if is_table(X) else X  # a stream gives its rows once
     X, names, made, called = as_matrix(
         X, labels_of, recipe=recipe, images=images, feature_names=feature_names, groups=groups
     )
@@ -228,16 +231,16 @@ def read_data(
     if ids is not None and len(ids) != X.shape[0]:
         raise ValueError(f"There are {len(ids)} ids for {X.shape[0]} rows; pass one a row.")
     together, about, likely = groups_of(X, labels, groups)
-    likely = beyond(
+    likely = not_held_together(
         [*likely, *likely_groups(table, labels, ids)], None if groups is None else together, labels
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_telling(made), *in_words(different, n_columns)]
-    doubts = [*doubts, *_untested(labels, together), *warned, *about]
+    warned = [*_telling(made), *Differences.sentences(different, n_columns)]
+    doubts = [*doubts, *_classes_not_held_out(labels, together), *warned, *about]
     return Data(
         X,
-        coded(labels),
+        full_y(labels),
         labels,
         names,
         None if ids is None else [str(i) for i in ids],
@@ -251,6 +254,30 @@ def read_data(
     )
 
 
+class NumberMatrix(NamedTuple):
+    """Rows as a matrix of numbers.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+    names : list of str, or None
+        Names of the columns.
+    recipe : Recipe or None
+        The fitted recipe.
+    ids : list of str, or None
+        Names of the rows, from the id columns that the recipe found.
+    """
+
+    X: Any
+    names: list[str] | None
+    recipe: Recipe | None = None
+    ids: list[str] | None = None
+
+    def image_sides(self, image_shape: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """Return the shape of images: the given one or that of the column names; None if rows are not images."""
+        return image_sides(self.X.shape[1], self.names, image_shape)
+
+
 def as_matrix(
     X: Any,
     labels_of: Callable[[int], Any],
@@ -259,7 +286,7 @@ def as_matrix(
     images: bool = False,
     feature_names: Sequence[Any] | None = None,
     groups: Any = None,
-) -> tuple[Any, list[str] | None, Recipe | None, list[str] | None]:
+) -> NumberMatrix:
     """Return rows as a matrix of numbers.
 
     A recipe converts tables, arrays with missing cells, and arrays with a column that tells which rows are labelled.
@@ -271,28 +298,17 @@ def as_matrix(
         ``labels_of(n)`` returns the labels of n rows, or None. It is called before the recipe is fitted.
     recipe, images, feature_names
         See `read_data`.
-
-    Returns
-    -------
-    X : ndarray or csr_array of shape (n, d)
-    names : list of str, or None
-        Names of the columns.
-    recipe : Recipe or None
-        The fitted recipe.
-    ids : list of str, or None
-        Names of the rows, from the id columns that the recipe found.
     """
     if is_table(X) or has_gaps(X):
-        table = as_named(X) if is_table(X) else X
-        labels = labels_of(n_rows(table))
+        table = as_arrow(X)[0] if is_table(X) else X
+        labels = labels_of(table.num_rows if is_table(table) else len(table))
         made = Recipe() if recipe is None else clone(recipe)
         if images and is_table(table):
-            pixels = vector_columns(column_names(table))
-            made.set_params(
-                number=[*np.atleast_1d(made.number), *pixels], keep=[*np.atleast_1d(made.keep), *pixels]
-            )
+            made.keep_vectors(table.column_names)
         X = made.fit_transform(table, labels, groups)
-        return X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
+        return NumberMatrix(
+            X, [str(name) for name in made.get_feature_names_out()], made, made.row_names(table)
+        )
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
     labels = labels_of(X.shape[0])
     names = None if feature_names is None else [str(name) for name in feature_names]
@@ -302,13 +318,23 @@ def as_matrix(
     called = [f"x{j}" for j in range(X.shape[1])] if names is None else names
     kept = made.kept(called)
     if sp.issparse(X) or images or pixel_columns(called)[1] is not None or len(set(called)) < len(called):
-        return X, names, None, None
-    target = Target(labels, len(X), groups=None if groups is None else read_groups(groups, len(X)))
-    if kept.issuperset(called[j] for j in target.filled_columns(X)):
-        return X, names, None, None
+        return NumberMatrix(X, names)
+    if kept.issuperset(made.leaks_in(X, labels, groups, called)):
+        return NumberMatrix(X, names)
     made.set_params(number=["*"])
     X = made.fit_transform(X if names is None else as_arrow(X)[0].rename_columns(names), labels, groups)
-    return X, [str(name) for name in made.get_feature_names_out()], made, None
+    return NumberMatrix(X, [str(name) for name in made.get_feature_names_out()], made)
+
+
+def whole_numbers(name: str, values: Any) -> list[int]:
+    """Return whole numbers sorted, without duplicates."""
+    try:
+        numbers = [int(v) for v in np.atleast_1d(values)]
+        if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} are whole numbers, such as [10, 50], not {values!r}.") from None
+    return sorted(set(numbers))
 
 
 def has_gaps(X: Any) -> bool:
@@ -323,19 +349,18 @@ def has_gaps(X: Any) -> bool:
     )
 
 
-def medians(X: Any) -> np.ndarray:
-    """Return the median of each column, over at most 10,000 evenly spaced rows.
+def medians(X: Any, max_rows: int = 10_000) -> np.ndarray:
+    """Return the median of each column, over at most ``max_rows`` evenly spaced rows.
 
     >>> medians(np.array([[1.0, 2.0], [3.0, 2.0], [9.0, 5.0]])).tolist()
     [3.0, 2.0]
     """
-    return np.median(X[:: -(-len(X) // _FOR_MEDIANS)], axis=0)
+    return np.median(X[:: -(-len(X) // max_rows)], axis=0)
 
 
 def _telling(recipe: Recipe | None) -> list[str]:
     """Return a sentence for the columns that are left out since they tell which rows are labelled."""
-    columns = [] if recipe is None else [column for column in recipe.columns_ if TELLS in column["how"]]
-    return [f"{line}." for line in lines_of(columns, plain=True)]
+    return [] if recipe is None else [f"{line}." for line in recipe.leak_lines()]
 
 
 def _differences(
@@ -355,7 +380,7 @@ def _differences(
     if recipe is not None:
         if one is None or table is None:
             return recipe.differences_
-        some, kept = rows_of(table, one)
+        some, kept = table_rows(table, one)
         try:
             found = clone(recipe).fit(some, _labels_at(labels, one[kept])).differences_
         except ValueError:  # no column of these rows can be used
@@ -383,18 +408,18 @@ def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str,
     """Return the columns that differ very much, with the columns of X that are made of them."""
     found: dict[str, np.ndarray] = {}
     for one in different:
-        if one["distance"] < _MUCH:
+        if one["distance"] < _UNLIKE:
             continue
         if recipe is None:
             found[one["name"]] = np.append(found.get(one["name"], np.empty(0)), one["at"]).astype(int)
             continue
         # an item of a list, as in vector[3], stands for the list
         name = one["name"] if one["name"] in recipe.used_ else one["name"].rpartition("[")[0]
-        found[name] = np.flatnonzero(features_of(recipe.transformer_, {name}))
+        found[name] = np.flatnonzero(recipe.features_of({name}))
     return found
 
 
-def _untested(labels: Labels, groups: Groups | None) -> list[str]:
+def _classes_not_held_out(labels: Labels, groups: Groups | None) -> list[str]:
     """Return a sentence about classes with labelled rows in one group, or one labelled row, that are not held out."""
     if labels.task not in ("binary", "multiclass"):
         return []
@@ -425,13 +450,16 @@ def _notes(X: Any, names: list[str] | None, labels: Labels) -> list[str]:
     return notes
 
 
-def outweighing(data: Data) -> list[str]:
-    """Return a sentence about a column whose variance dominates all others, if there is one."""
+def outweighing(data: Data, times_usual: float = 30) -> list[str]:
+    """Return a sentence about a column whose standard deviation is so many times the median one, if there is one.
+
+    Pixels and counts stay far below.
+    """
     if data.facts.sparse:
         return []
     spread = data.X.std(axis=0, dtype=np.float64)
     varying = spread[spread > 0]
-    if not len(varying) or varying.max() <= _OUTWEIGHS * np.median(varying):
+    if not len(varying) or varying.max() <= times_usual * np.median(varying):
         return []
     widest, times = data.column(int(spread.argmax())), varying.max() / np.median(varying)
     return [
@@ -495,7 +523,7 @@ def read_target_labels(
     notes: list[str] = []
     if labels.task == "multiclass" and task == "auto":
         _refuse_ids(labels)
-        many = labels.n_classes > max(_MANY, labels.n_labelled / 2)
+        many = labels.n_classes > max(_MAX_CLASSES, labels.n_labelled / 2)
         if many and labels.classes.dtype.kind in "iuf":
             as_numbers = not _are_codes(labels.classes)
             notes = [_how_it_was_read(labels, as_numbers)]
@@ -507,7 +535,7 @@ def read_target_labels(
 
 def _refuse_ids(labels: Labels) -> None:
     """Raise an error if all labels differ, as in an id column, unless there are few."""
-    many = labels.all_labelled or labels.n_labelled > _FEW
+    many = labels.all_labelled or labels.n_labelled > _MAX_UNSHARED
     if labels.n_classes < labels.n_labelled or not many:
         return
     example = ", ".join(repr(str(c)) for c in labels.classes[:2])
@@ -520,10 +548,10 @@ def _refuse_ids(labels: Labels) -> None:
     )
 
 
-def _are_codes(classes: np.ndarray) -> bool:
-    """Tell whether whole numbers count up from 0 or 1 with few gaps, as class codes do."""
+def _are_codes(classes: np.ndarray, share: float = 0.75) -> bool:
+    """Tell whether whole numbers are most of those from 0 or 1 up, at least this share, as class codes are."""
     low, high = float(classes[0]), float(classes[-1])
-    return low in (0.0, 1.0) and len(classes) >= _CODES * (high - low + 1)
+    return low in (0.0, 1.0) and len(classes) >= share * (high - low + 1)
 
 
 def _how_it_was_read(labels: Labels, as_numbers: bool) -> str:
@@ -561,7 +589,7 @@ def named_rows(table: Table, recipe: Recipe | None) -> Any:
     if table.ids is not None:
         return table.ids
     if recipe is not None and recipe.ids_ and hasattr(table.raw, "select"):
-        return as_written(table.raw, recipe.ids_)
+        return table.as_written(recipe.ids_)
     return pd.DataFrame({"row": range(1, table.raw.shape[0] + 1)})
 
 

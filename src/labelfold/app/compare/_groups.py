@@ -10,12 +10,11 @@ import numpy as np
 from scipy import stats
 
 from labelfold.labels import Labels
-from labelfold.model_selection import Groups, copies_of, read_groups, refuse_one_group
+from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.rows import row_hashes
-from labelfold.tables import Blocks, as_arrow, distinct, is_number, is_table, is_text, pa, text_cells
+from labelfold.tables import Blocks, as_arrow, distinct_text, is_table, is_text
 
-_MOST_OTHERS = 5_000  # unlabelled rows that are compared with labelled ones
-# Names of columns that name what a row belongs to, and values that do, such as P017.
+# Names of columns that identify what a row belongs to, and values that do, such as P017.
 _NAMED = re.compile(
     r"(?:^|[\W_])(?:u?id|ids|uuid|guid|key|no|nr|num|number|code|ref)$|(?<=[a-z])I[dD]$|"
     r"patient|subject|person|participant|proband|user|customer|client|member|donor|animal|mouse|household|family|"
@@ -29,12 +28,12 @@ _WHOLE = re.compile(r"\d+(?:\.0)?")
 # A column of whole numbers with another name may be a group if, in the order of its values, the label changes at
 # least this often. It changes once or twice where the column predicts the label.
 _CHANGES = 3
-_LEAST_VALUES = 4
-# Share of the rows that share their value with another row, and of those whose value determines the label.
+# Minimum share of the rows that share their value with another row, and of those whose value determines the label.
 _SHARED, _DETERMINED = 0.5, 0.95
-_DRAWS, _LEVEL, _MOST_COLUMNS = 199, 0.01, 50
+# Level of the permutation test, and number of columns over which it holds; with more columns there are as many draws.
+_LEVEL, _MAX_COLUMNS = 0.01, 50
 # Of tables with more columns only those with names of ids are looked at. A text of so many values may be a name.
-_MANY_COLUMNS, _MANY_VALUES, _MOST_PROPOSED = 1000, 8, 3
+_MANY_COLUMNS, _MANY_VALUES = 1000, 8
 
 
 class LikelyGroups(NamedTuple):
@@ -55,7 +54,9 @@ class LikelyGroups(NamedTuple):
     groups: Groups
 
 
-def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[str], list[LikelyGroups]]:
+def groups_of(
+    X: Any, labels: Labels, groups: Any, max_others: int = 5_000
+) -> tuple[Groups | None, list[str], list[LikelyGroups]]:
     """Return the groups of the rows, as given or of exact copies, sentences about these, and copies that are none.
 
     Parameters
@@ -65,12 +66,14 @@ def groups_of(X: Any, labels: Labels, groups: Any) -> tuple[Groups | None, list[
     labels : Labels
     groups : array-like of shape (n,), or None
         Equal values for rows that belong together.
+    max_others : int, default=5_000
+        Number of unlabelled rows that are compared with labelled ones.
     """
     n, given = X.shape[0], None if groups is None else read_groups(groups, X.shape[0])
     if given is not None:
-        refuse_one_group(given.some(labels.index))
+        given.some(labels.index).refuse_one_group()
     others = np.flatnonzero(~labels.labelled)
-    some = np.sort(np.random.default_rng(0).permutation(others)[:_MOST_OTHERS])
+    some = np.sort(np.random.default_rng(0).permutation(others)[:max_others])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
     if not copies.n_copies:
         return given, [], []
@@ -92,7 +95,9 @@ def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = No
     return Groups(every).some(np.arange(labels.n_rows))
 
 
-def beyond(likely: list[LikelyGroups], groups: Groups | None, labels: Labels) -> list[LikelyGroups]:
+def not_held_together(
+    likely: list[LikelyGroups], groups: Groups | None, labels: Labels
+) -> list[LikelyGroups]:
     """Return those whose rows the given groups do not hold together already, joined with these groups."""
     if groups is None:
         return likely
@@ -104,8 +109,8 @@ def beyond(likely: list[LikelyGroups], groups: Groups | None, labels: Labels) ->
     return kept
 
 
-def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list[LikelyGroups]:
-    """Return up to three columns that look like groups.
+def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None, most: int = 3) -> list[LikelyGroups]:
+    """Return columns that look like groups, up to ``most``.
 
     Such a column has the name or the values of an id, several labelled rows a value, and determines the label. If it
     holds whole numbers under another name, the label must not follow their order.
@@ -124,21 +129,21 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
         codes = np.unique(np.asarray(ids, dtype=str)[index], return_inverse=True)[1].ravel()
         if _determines(codes, labels):
             found.append(_proposed("The ids", "their column", codes, labels))
-    if not is_table(table) and not isinstance(table, Blocks):
+    if not is_table(table):
         return found
-    cells, labelled = rows_of(table, index)
+    cells, labelled = table_rows(table, index)
     wide = len(cells.column_names) > _MANY_COLUMNS
     for name in cells.column_names:
         column = cells.column(name)
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if (wide and _NAMED.search(name) is None) or not (is_text(kind) or is_number(kind)):
+        found_in = None if wide and _NAMED.search(name) is None else distinct_text(column)
+        if found_in is None:
             continue
-        cells_of, codes = distinct(text_cells(column))
-        here, values = np.flatnonzero(codes >= 0), cells_of.to_pylist()
+        values, codes = found_in
+        here = np.flatnonzero(codes >= 0)
         whole = all(map(_WHOLE.fullmatch, values))
         named = _NAMED.search(name) is not None or all(map(_CODED.fullmatch, values))
         # any text of many values may name what a row belongs to
-        if not named and not whole and not (is_text(kind) and len(values) >= _MANY_VALUES):
+        if not named and not whole and not (is_text(column.type) and len(values) >= _MANY_VALUES):
             continue
         if not len(here) or not _determines(codes[here], labels, labelled[here], len(cells.column_names)):
             continue
@@ -150,30 +155,34 @@ def likely_groups(table: Any, labels: Labels, ids: Sequence[Any] | None) -> list
             if np.count_nonzero(np.diff(first)) < _CHANGES or labels.task not in ("binary", "multiclass"):
                 continue
         found.append(_proposed(repr(name), name, codes[here], labels, labelled[here]))
-    return found[:_MOST_PROPOSED]
+    return found[:most]
 
 
-def rows_of(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
+def table_rows(table: Any, index: np.ndarray) -> tuple[Any, np.ndarray]:
     """Return some rows of a table as an Arrow table, and their places in ``index``; of blocks those in the sample."""
     every = np.arange(len(index))
     if isinstance(table, Blocks):
         at = np.minimum(np.searchsorted(table.places, index), len(table.places) - 1)
         kept = table.places[at] == index
         return table.sample.take(at[kept]), every[kept]
-    if hasattr(table, "iloc"):
-        return as_arrow(table.iloc[index])[0], every
     return as_arrow(table)[0].take(index), every
 
 
-def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = None, columns: int = 1) -> bool:
+def _determines(
+    codes: np.ndarray,
+    labels: Labels,
+    some: np.ndarray | None = None,
+    columns: int = 1,
+    min_values: int = 4,
+) -> bool:
     """Tell whether the value of a column, which several rows share, determines the label beyond chance.
 
-    The level holds over so many ``columns``, up to 50.
+    It has at least ``min_values`` values. The level holds over so many ``columns``.
     """
     values = labels.values if some is None else labels.values[some]
     sizes = np.bincount(codes)
     several = sizes[codes] > 1
-    if (sizes > 0).sum() < _LEAST_VALUES or several.mean() < _SHARED:
+    if (sizes > 0).sum() < min_values or several.mean() < _SHARED:
         return False
     codes, values = np.unique(codes[several], return_inverse=True)[1].ravel(), values[several]
     if labels.task == "regression" and values.ndim == 1:
@@ -194,8 +203,10 @@ def _determines(codes: np.ndarray, labels: Labels, some: np.ndarray | None = Non
     seen = agreeing(kinds)
     if seen < _DETERMINED * len(codes):
         return False
-    rng, draws = np.random.default_rng(0), _DRAWS * min(columns, _MOST_COLUMNS)
-    at_least, allowed = 0, int(_LEVEL / min(columns, _MOST_COLUMNS) * (draws + 1))
+    # twice as many draws as the level needs
+    columns = min(columns, _MAX_COLUMNS)
+    rng, draws = np.random.default_rng(0), (round(2 / _LEVEL) - 1) * columns
+    at_least, allowed = 0, int(_LEVEL / columns * (draws + 1))
     for _ in range(draws):
         at_least += agreeing(rng.permutation(kinds)) >= seen
         if at_least + 1 > allowed:

@@ -17,20 +17,16 @@ from sklearn.pipeline import Pipeline
 
 from labelfold.app.compare._data import Data
 from labelfold.app.compare._scores import R2_GLOSS, Choice, Measure, OutOfFold, choose, grouped_into
-from labelfold.app.compare._store import whole
+from labelfold.app.compare._store import int_or_none
 from labelfold.app.io import listed
-from labelfold.app.registry import fit_grouped
+from labelfold.app.registry import fit_grouped, only_missing, without_tuning
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
-
-# Standard deviations of the normal priors on log a and b, in the unit of the median gap.
-_SPREAD_SLOPE, _SPREAD_INTERCEPT = 1.0, 1.0
-
 
 # Below _FEW_LABELS labels there are more folds, so that more labels stay in training.
 _FOLDS, _MORE_FOLDS, _FEW_LABELS = 5, 10, 40
 
 # With fewer numbers their variance, and so R², cannot be estimated well.
-_LEAST_NUMBERS = 8
+_MIN_NUMBERS = 8
 
 
 class Part(NamedTuple):
@@ -59,12 +55,12 @@ class Split(NamedTuple):
 
 def n_folds(data: Data) -> int:
     """Return the number of folds that the labels allow; 0 if there are too few labels."""
-    if data.facts.numbers and data.labels.n_labelled < _LEAST_NUMBERS:
+    if data.facts.numbers and data.labels.n_labelled < _MIN_NUMBERS:
         return 0
     together = data.groups is not None and not data.groups.are_single
     classes = data.labels.task in ("binary", "multiclass")
     if together and classes and len(np.unique(data.labels.values[data.testable])) < 2:
-        return 0  # the share that is right of one class says nothing
+        return 0  # with one class every prediction is right
     wanted = _MORE_FOLDS if data.labels.n_labelled < _FEW_LABELS else _FOLDS
     for folds in range(wanted, 1, -1):
         splitter = SemiSupervisedKFold(folds, shuffle=True, random_state=0, task=data.facts.task)
@@ -121,7 +117,7 @@ def fold_of_rows(data: Data, repeats: int, seed: int) -> np.ndarray:
     found = np.full((repeats, data.labels.n_labelled), -1)
     for split in fold_splits(data, repeats, seed):
         for i, part in enumerate(split.parts):
-            found[split.repeat, data.places(part.test)] = i
+            found[split.repeat, data.positions(part.test)] = i
     return found
 
 
@@ -160,7 +156,7 @@ def predictions_of(
     """Return the out-of-fold predictions of (method, size) pairs, with the repeats that each has."""
     fold, truth = fold_of_rows(data, repeats, seed), data.truth
     cells = {
-        (row["method"], whole(row["k"]), int(row["repeat"])): row["predicted"]
+        (row["method"], int_or_none(row["k"]), int(row["repeat"])): row["predicted"]
         for row in rows
         if row["budget"] == data.labels.n_labelled and isinstance(row["predicted"], str)
     }
@@ -223,7 +219,7 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit on all labels warns
         for part in split.parts:
-            rows, held, at = data.X[part.train], data.X[part.test], data.places(part.test)
+            rows, held, at = data.X[part.train], data.X[part.test], data.positions(part.test)
             groups = None if data.groups is None else data.groups.some(part.train)
             model = fit_grouped(make(rows), rows, part.y, groups)
             found.guess[at] = model.predict(held)
@@ -232,7 +228,50 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
     return found
 
 
-def expected(held: HeldOut) -> Choice:
+def fit_on_all_rows(make: Callable[[Any], Any], data: Data, y: Any = None) -> Any:
+    """Return the estimator that ``make(X)`` returns, fitted on all rows with all labels, or with the given target."""
+    model = make(data.X)
+    if -1 in np.asarray(data.labels.classes).tolist():
+        model = only_missing(model)
+    y = data.targets() if y is None or data.facts.numbers else y
+    return fit_grouped(model, data.X, y, data.groups)
+
+
+class FittedMethod(NamedTuple):
+    """A method fitted on all rows, with its expected score on new rows; None if there are too few labels for it."""
+
+    model: Any
+    expected: Choice | None
+    data: Data
+
+    def sentences(self) -> list[str]:
+        """Return sentences about the expected score."""
+        told = "There are too few labels to estimate how well it predicts new rows; label more rows."
+        if self.expected is not None:
+            told = expectation(self.expected, self.data.measure)
+        return [told, *other_estimates(self.model, self.data)]
+
+
+def fit_with_expectation(make: Callable[[Any], Any], data: Data, seed: int, y: Any = None) -> FittedMethod:
+    """Return a fitted, calibrated model and its expected score.
+
+    Parameters
+    ----------
+    make, data, seed
+        See `predict_held_out`.
+    y : array-like or table, optional
+        The target that ``data`` was read from; the model keeps the names of its columns.
+    """
+    model = without_tuning(fit_on_all_rows(make, data, y))
+    found = by_leave_one_out(model, data)
+    if found is None:
+        held = predict_held_out(make, data, seed)
+        found = None if held is None else _expected(held)
+        calibrate(model, held)
+    return FittedMethod(model, found, data)
+
+
+def _expected(held: HeldOut) -> Choice:
     """Return the expected score on new rows, with its interval."""
     measure, truth = held.data.measure, held.data.truth
     terms = measure.terms(truth, held.guess)[None]
@@ -273,7 +312,12 @@ def _left_out_score(model: Any, data: Data) -> Choice | None:
     return choose({"it": one}, [], 0)
 
 
-def if_grouped(model: Any, data: Data) -> list[str]:
+def other_estimates(model: Any, data: Data) -> list[str]:
+    """Return sentences about rows that may belong together, and columns in which labelled rows are unlike others."""
+    return [*_if_grouped(model, data), *_without_unlike(model, data)]
+
+
+def _if_grouped(model: Any, data: Data) -> list[str]:
     """Return a sentence about rows that may belong together, with the score if they are left out together.
 
     The score is that of a LabelFold; other models would have to be fitted again.
@@ -294,7 +338,7 @@ def if_grouped(model: Any, data: Data) -> list[str]:
     return said
 
 
-def without_unlike(model: Any, data: Data) -> list[str]:
+def _without_unlike(model: Any, data: Data) -> list[str]:
     """Return a sentence with the expected score without the columns in which labelled rows are unlike the others.
 
     The score is that of a LabelFold, which is fitted again.
@@ -389,15 +433,10 @@ def score_gap(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray:
             return np.full(len(predicted), np.nan)
         if predicted.ndim == 2:
             shares = np.stack([shares, 1 - shares], axis=-1)
-        scores = np.log(np.maximum(shares, _LEAST_SHARE))
-    gap = top_gap(scores)
-    return gap if gap.ndim == 1 else gap.min(axis=1)
-
-
-def top_gap(scores: np.ndarray) -> np.ndarray:
-    """Return the difference between the two highest scores along the last axis."""
+        scores = np.log(np.maximum(shares, _MIN_SHARE))
     best = np.partition(scores, -2, axis=-1)
-    return best[..., -1] - best[..., -2]
+    gap = best[..., -1] - best[..., -2]
+    return gap if gap.ndim == 1 else gap.min(axis=1)
 
 
 def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:
@@ -410,7 +449,7 @@ def _shares(model: Any, X: Any, predicted: np.ndarray) -> np.ndarray | None:
     return np.nan_to_num(shares) if fits else None
 
 
-_LEAST_SHARE = 1e-3  # probabilities are clipped here before the logarithm
+_MIN_SHARE = 1e-3  # probabilities are clipped here before the logarithm
 
 
 def is_calibrated(model: Any) -> bool:
@@ -474,9 +513,8 @@ def confidence_curve(gaps: np.ndarray, right: np.ndarray) -> tuple[float, float]
         slope = np.exp(at[0])
         z = slope * x + at[1]
         off = expit(z) - hit
-        prior = at / np.array([_SPREAD_SLOPE, _SPREAD_INTERCEPT]) ** 2
-        value = np.sum(np.logaddexp(0, z) - hit * z) + prior @ at / 2
-        return float(value), np.array([(off * x).sum() * slope, off.sum()]) + prior
+        value = np.sum(np.logaddexp(0, z) - hit * z) + at @ at / 2
+        return float(value), np.array([(off * x).sum() * slope, off.sum()]) + at
 
     found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(-5, 5), (-10, 10)])
     return float(np.exp(found.x[0])) / unit, float(found.x[1])

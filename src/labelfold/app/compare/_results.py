@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,28 @@ from labelfold.app.compare._held_out import (
     HeldOut,
     by_leave_one_out,
     distance,
-    if_grouped,
+    other_estimates,
     predictions_of,
-    without_unlike,
 )
-from labelfold.app.compare._scores import Choice, Measure, OutOfFold, choose, gap
-from labelfold.app.compare._store import COLUMNS, whole
+from labelfold.app.compare._scores import Choice, Measure, OutOfFold, choose, gap, interval
+from labelfold.app.compare._store import COLUMNS, int_or_none
 from labelfold.app.io import count, pd
-from labelfold.app.registry import Method, gloss
+from labelfold.app.registry import Method
 from labelfold.model_selection import one_standard_error
 
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
 # If the expected score and the score in the table differ by this much, a sentence explains why.
-_MUCH = 0.02
+_DIFFERENT = 0.02
+
+
+class Score(NamedTuple):
+    """The cross-validated score of a method, with its 90% interval and the number of rows."""
+
+    value: float
+    low: float
+    high: float
+    n_rows: int
 
 
 class Results:
@@ -97,7 +105,7 @@ class Results:
 
     def __repr__(self) -> str:
         """Return the answer and the ranking."""
-        return "\n".join([self.answer, "", brief(self).to_string(index=False)])
+        return "\n".join([self.answer, "", self.ranking_as_text().to_string(index=False)])
 
     def label(self, method: str, k: Any) -> str:
         """Return the name of a method with k components in tables and figures."""
@@ -152,7 +160,7 @@ class Results:
         rows = []
         for method, runs in self.series.groupby("method", sort=False):
             sizes = runs.drop_duplicates("label").set_index("label")["k"]
-            label = _chosen(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
+            label = _smallest_good_size(wide.reindex(columns=sizes.index), sizes.fillna(0).to_numpy(float))
             rows.append({"method": method, "label": label, "k": sizes[label]})
         ranking = pd.DataFrame(rows, columns=["method", "label", "k"]).astype({"k": "Int64"})
         scores = wide.reindex(columns=ranking["label"])
@@ -179,7 +187,7 @@ class Results:
         if self._method_of(choice.chosen) != PREFERRED:
             return choice
         # leave-one-out uses more labels than folds do
-        size = whole(self.ranking.set_index("label")["k"][choice.chosen])
+        size = int_or_none(self.ranking.set_index("label")["k"][choice.chosen])
         own = by_leave_one_out(self.fitted(PREFERRED, size), self.data)
         return choice if own is None else replace(own, chosen=choice.chosen, equal=choice.equal)
 
@@ -189,10 +197,24 @@ class Results:
         if self.data is None:
             return {}
         rows = self.results.to_dict("records")
-        pairs = dict.fromkeys((row["method"], whole(row["k"])) for row in rows)
+        pairs = dict.fromkeys((row["method"], int_or_none(row["k"])) for row in rows)
         repeats, seed = self.settings["repeats"], self.settings["random_state"]
         found = predictions_of(self.data, rows, pairs, repeats, seed)
         return {self.label(*pair): one for pair, one in found.items()}
+
+    def scores(self, draws: int = 200) -> dict[str, Score]:
+        """Return the score of each method over folds of all labels, best first, with intervals by a bootstrap."""
+        drawn = None
+        if self.measure.kind != "accuracy":  # for accuracy the number of rows gives the interval
+            rng, n = np.random.default_rng(self.settings["random_state"]), self.settings["n_labelled"]
+            drawn = rng.multinomial(n, np.full(n, 1 / n), size=draws).astype(float)
+        found = {}
+        for label in self.ranking["label"]:
+            if label in self.out_of_fold:
+                one = self.out_of_fold[label]
+                values = np.empty(0) if drawn is None else self.measure.value(drawn @ one.mean_terms)
+                found[label] = Score(one.score, *interval(one, one.score, values), one.n_rows)
+        return found
 
     @property
     def measure(self) -> Measure:
@@ -222,7 +244,7 @@ class Results:
     @property
     def best_size_(self) -> int | None:
         """Its number of components."""
-        return None if self.winner is None else whole(self.winner["k"])
+        return None if self.winner is None else int_or_none(self.winner["k"])
 
     @property
     def interrupted(self) -> bool:
@@ -231,8 +253,19 @@ class Results:
 
     @property
     def answer(self) -> str:
-        """The result in a sentence."""
-        return answer(self)
+        """The recommended method and its expected score, with its interval and the number of labels."""
+        best, choice, measure = self.winner, self.choice, self.measure
+        if best is None:
+            return "No method could be fitted; the table has the error of each."
+        name = self.title_with_size(best)
+        if choice is None:
+            return f"{name} reached {measure.stated(best['mean'])} on rows held out."
+        told = "its label" if choice.n_groups is None else "a label of its group"
+        return (
+            f"{name}: expect {measure.stated(choice.expected)} on new rows "
+            f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
+            f"{choice.rows}, each predicted by models that were not told {told})."
+        )
 
     @property
     def details(self) -> list[str]:
@@ -245,7 +278,70 @@ class Results:
         if self.winner is None or self.data is None or not (self.data.likely_groups or self.data.unlike):
             return []
         model = self.fitted() if self.best_ == PREFERRED else None
-        return [*if_grouped(model, self.data), *without_unlike(model, self.data)]
+        return other_estimates(model, self.data)
+
+    def ranking_as_text(self) -> pd.DataFrame:
+        """Return the ranking as text: one line per method, at the budget that decides."""
+        at, show = self.lines[self.lines["budget"] == self.budget_], self.measure.with_spread
+        return pd.DataFrame(
+            {
+                "method": [self.methods[m].title for m in at["method"]],
+                self.measure.name: [show(m, s) for m, s in zip(at["mean"], at["spread"], strict=True)],
+                "components": [int_or_none(k) or "–" for k in at["components"]],
+                "seconds": [f"{t:.2g}" for t in at["fit_seconds"]],
+                "what it is": [self.methods[m].gloss for m in at["method"]],
+            }
+        )
+
+    @property
+    def repeats_run(self) -> str:
+        """The number of repeats in words; fewer than asked for if the comparison ended early."""
+        asked = self.settings["repeats"]
+        ran = self.series.groupby("budget")["repeat"].nunique()
+        fewest, most = (0, 0) if ran.empty else (int(ran.min()), int(ran.max()))
+        if fewest == most == asked:
+            return count(asked, "repeat")
+        return (
+            f"{most if fewest == most else f'{fewest} to {most}'} of the {count(asked, 'repeat')} asked for"
+        )
+
+    @property
+    def why_two_scores(self) -> str:
+        """A sentence on why the expected score differs from that in the table; "" if they hardly differ."""
+        choice = self.choice
+        one = None if choice is None else self.out_of_fold.get(choice.chosen)
+        if choice is None or one is None or abs(choice.expected - one.score) < _DIFFERENT:
+            return ""
+        said = f"The table has {self.measure.show(one.score)} for it. "
+        if getattr(self.fitted(), "loo_score_", None) == choice.expected:
+            hidden = f"one label in {self.settings['folds']}"
+            return f"{said}That is from folds, which hide {hidden}; the expected score is from leave-one-out."
+        return f"{said}The expected score is corrected for the selection of the best method."
+
+    def title_with_size(self, row: Any) -> str:
+        """Return the title of a method with its number of components, or of columns."""
+        title = self.methods[row["method"]].title
+        if not self.methods[row["method"]].embeds:
+            return f"{title} on all {count(self.settings['n_columns'], 'column')}"
+        size = self.series.loc[self.series["label"] == row["label"], "components"].max()
+        return title if int_or_none(size) is None else f"{title} with {count(int(size), 'component')}"
+
+    def _constant_score(self) -> float | None:
+        """Return the score of a constant prediction (the most frequent class, or the mean); None if not defined."""
+        if self.measure.kind == "r2":
+            return 0.0
+        counts = self.settings.get("counts")
+        return max(counts) / sum(counts) if counts and self.measure.kind == "accuracy" else None
+
+    @property
+    def about_a_constant(self) -> str:
+        """The sentence about the score of a constant prediction; "" if it is not defined."""
+        share = self._constant_score()
+        if share is None:
+            return ""
+        if self.measure.kind == "r2":
+            return "Always giving the mean would have an R² of 0"
+        return f"Always guessing the most frequent class would give {self.measure.show(share)}"
 
     def refit(self, method: str | None = None, components: int | None = None) -> Any:
         """Return the recommended method, or another one, fitted on all rows with all labels.
@@ -263,7 +359,7 @@ class Results:
             It has ``predict`` and, if the method embeds, ``transform``. Its classes are those of y. It takes rows as
             they were given to `compare`: for a table it is a pipeline that begins with the recipe.
         """
-        return self.data.delivered(self.fitted(method, components))
+        return self.data.with_recipe(self.fitted(method, components))
 
     def fitted(self, method: str | None = None, components: int | None = None) -> Any:
         """Return a method fitted on the matrix of rows, without the recipe; see `refit`. The result is cached."""
@@ -273,9 +369,9 @@ class Results:
         if method not in self.methods:
             raise ValueError(f"{method!r} was not compared; {', '.join(self.methods)} were.")
         if components is None:
-            components = whole(self.ranking.set_index("method")["k"].get(method))
+            components = int_or_none(self.ranking.set_index("method")["k"].get(method))
         if (method, components) not in self._refits:
-            self._refits[method, components] = _review.fit_on_all(self, method, components)
+            self._refits[method, components] = _review.fit_method(self, method, components)
         return self._refits[method, components][0]
 
     def held_out(self) -> HeldOut | None:
@@ -330,7 +426,7 @@ def _summary(series: pd.DataFrame, order: list[str]) -> pd.DataFrame:
     return table[[*first, *table.columns.drop(first)]]
 
 
-def _chosen(scores: pd.DataFrame, sizes: np.ndarray) -> str:
+def _smallest_good_size(scores: pd.DataFrame, sizes: np.ndarray) -> str:
     """Return the label of the smallest size (columns of scores) within one standard error of the best."""
     ran = scores.dropna(axis="columns", how="all")
     whole = ran.dropna()
@@ -351,36 +447,7 @@ def _gaps(wide: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"behind": gap.mean(), "behind_spread": gap.std(), "behind_in": behind_in})
 
 
-def answer(found: Results) -> str:
-    """Return a sentence with the recommended method and its expected score, its interval and the number of labels."""
-    best, choice, measure = found.winner, found.choice, found.measure
-    if best is None:
-        return "No method could be fitted; the table has the error of each."
-    name = sized(found, best)
-    if choice is None:
-        return f"{name} reached {measure.stated(best['mean'])} on rows held out."
-    told = "its label" if choice.n_groups is None else "a label of its group"
-    return (
-        f"{name}: expect {measure.stated(choice.expected)} on new rows "
-        f"(90% interval {measure.show(choice.low)} to {measure.show(choice.high)}, from "
-        f"{choice.rows}, each predicted by models that were not told {told})."
-    )
-
-
-def two_scores(found: Results) -> str:
-    """Return a sentence on why the expected score differs from that in the table; "" if they hardly differ."""
-    choice = found.choice
-    one = None if choice is None else found.out_of_fold.get(choice.chosen)
-    if choice is None or one is None or abs(choice.expected - one.score) < _MUCH:
-        return ""
-    said = f"The table has {found.measure.show(one.score)} for it. "
-    if getattr(found.fitted(), "loo_score_", None) == choice.expected:
-        hidden = f"one label in {found.settings['folds']}"
-        return f"{said}That is from folds, which hide {hidden}; the expected score is from leave-one-out."
-    return f"{said}The expected score is corrected for the selection of the best method."
-
-
-def _standing(found: Results) -> list[str]:
+def _equally_good(found: Results) -> list[str]:
     """Return sentences on the equally good methods, or on how far the best is ahead of the next."""
     choice = found.choice
     if choice is None or len(found.out_of_fold) < 2:
@@ -404,15 +471,17 @@ def details(found: Results) -> list[str]:
     said = [] if found.data is None else [note for note in found.data.doubts if note in found.notes]
     rest = [note for note in found.notes if note not in said]
     if best is not None:
+        method = found.methods[best["method"]]
+        what_it_is = f"{method.title}: {method.gloss}." if method.gloss else ""
         said += [
             *found.other_estimates,
             *([] if found.choice is None else distance(found.choice)),
-            *filter(None, [_what_it_is(found, best), found.measure.gloss, two_scores(found)]),
-            *_standing(found),
+            *filter(None, [what_it_is, found.measure.gloss, found.why_two_scores]),
+            *_equally_good(found),
             *_size(found, best),
-            *_without(found, best),
-            *_elsewhere(found, best),
-            *_guessing(found, best),
+            *_without_reduction(found, best),
+            *_other_budgets(found, best),
+            *_like_a_constant(found, best),
         ]
     if found.stopped:
         why = "by Ctrl-C" if found.stopped == "ctrl-c" else "by the time limit"
@@ -425,45 +494,6 @@ def details(found: Results) -> list[str]:
     return [*said, *rest]
 
 
-def _what_it_is(found: Results, best: Any) -> str:
-    """Return a few words about the recommended method."""
-    words = gloss(best["method"])
-    return f"{found.methods[best['method']].title}: {words}." if words else ""
-
-
-def brief(found: Results) -> pd.DataFrame:
-    """Return the ranking as text: one line per method, at the budget that decides."""
-    at, show = found.lines[found.lines["budget"] == found.budget_], found.measure.with_spread
-    return pd.DataFrame(
-        {
-            "method": [found.methods[m].title for m in at["method"]],
-            found.measure.name: [show(m, s) for m, s in zip(at["mean"], at["spread"], strict=True)],
-            "components": [whole(k) or "–" for k in at["components"]],
-            "seconds": [f"{t:.2g}" for t in at["fit_seconds"]],
-            "what it is": [gloss(m) for m in at["method"]],
-        }
-    )
-
-
-def repeats_run(found: Results) -> str:
-    """Return the number of repeats in words; fewer than asked for if the comparison ended early."""
-    asked = found.settings["repeats"]
-    ran = found.series.groupby("budget")["repeat"].nunique()
-    least, most = (0, 0) if ran.empty else (int(ran.min()), int(ran.max()))
-    if least == most == asked:
-        return count(asked, "repeat")
-    return f"{most if least == most else f'{least} to {most}'} of the {count(asked, 'repeat')} asked for"
-
-
-def sized(found: Results, row: Any) -> str:
-    """Return the title of a method with its number of components, or of columns."""
-    title = found.methods[row["method"]].title
-    if not found.methods[row["method"]].embeds:
-        return f"{title} on all {count(found.settings['n_columns'], 'column')}"
-    size = found.series.loc[found.series["label"] == row["label"], "components"].max()
-    return title if whole(size) is None else f"{title} with {count(int(size), 'component')}"
-
-
 def _between(found: Results, first: Any, second: Any) -> pd.Series:
     """Return the differences between the scores of two methods, paired by repeat."""
     at = found.series[found.series["budget"] == found.budget_]
@@ -471,11 +501,6 @@ def _between(found: Results, first: Any, second: Any) -> pd.Series:
         [first["label"], second["label"]]
     ].dropna()
     return wide[first["label"]] - wide[second["label"]]
-
-
-def _tied(found: Results, gap: pd.Series) -> bool:
-    """Tell whether two methods are about equal: neither was ahead in all repeats, or the difference rounds to 0."""
-    return not ((gap > 0).all() or (gap < 0).all()) or found.measure.negligible(gap.mean())
 
 
 def _joined(parts: list[str]) -> str:
@@ -494,7 +519,7 @@ def _size(found: Results, best: Any) -> list[str]:
     ]
 
 
-def _without(found: Results, best: Any) -> list[str]:
+def _without_reduction(found: Results, best: Any) -> list[str]:
     """Return a comparison with the best method of the other kind: without reduction, or with it."""
     reduces = found.methods[best["method"]].embeds
     ranked = found.ranking.dropna(subset="mean")
@@ -506,14 +531,15 @@ def _without(found: Results, best: Any) -> list[str]:
     if gap.empty:
         return []
     verdict = "about as good"
-    if not _tied(found, gap):
+    # otherwise neither was ahead in all repeats, or the difference rounds to 0
+    if ((gap > 0).all() or (gap < 0).all()) and not found.measure.negligible(gap.mean()):
         size = f"{found.measure.difference(abs(gap.mean()), gap.std())}{' points' * found.measure.shares}"
         verdict = f"{size} {'better' if gap.mean() > 0 else 'worse'}{', in one draw' * (len(gap) == 1)}"
     lead = "Without a reduction" if reduces else "It does not reduce the columns; with a reduction"
-    return [f"{lead}, {sized(found, other)} reached {found.measure.show(other['mean'])}: {verdict}."]
+    return [f"{lead}, {found.title_with_size(other)} reached {found.measure.show(other['mean'])}: {verdict}."]
 
 
-def _elsewhere(found: Results, best: Any) -> list[str]:
+def _other_budgets(found: Results, best: Any) -> list[str]:
     """Return a sentence with the budgets at which another method was ahead."""
     lines = found.lines[
         [found.methods[m].embeds == found.methods[best["method"]].embeds for m in found.lines["method"]]
@@ -527,28 +553,10 @@ def _elsewhere(found: Results, best: Any) -> list[str]:
     return [f"With fewer labels another method was better: {_joined(parts)} labels."] if parts else []
 
 
-def _guessing(found: Results, best: Any) -> list[str]:
+def _like_a_constant(found: Results, best: Any) -> list[str]:
     """Return a sentence if the best is hardly better than a constant prediction."""
-    share = guess(found)
+    share = found._constant_score()
     at = found.table[(found.table["label"] == best["label"]) & (found.table["budget"] == found.budget_)]
     if share is None or best["mean"] - at["spread"].fillna(0).max() > share:
         return []
-    return [f"{guessing(found)}: the columns hardly help."]
-
-
-def guess(found: Results) -> float | None:
-    """Return the score of a constant prediction (the most frequent class, or the mean); None if not defined."""
-    if found.measure.kind == "r2":
-        return 0.0
-    counts = found.settings.get("counts")
-    return max(counts) / sum(counts) if counts and found.measure.kind == "accuracy" else None
-
-
-def guessing(found: Results) -> str:
-    """Return the sentence about the score of a constant prediction; "" if it is not defined."""
-    share = guess(found)
-    if share is None:
-        return ""
-    if found.measure.kind == "r2":
-        return "Always giving the mean would have an R² of 0"
-    return f"Always guessing the most frequent class would give {found.measure.show(share)}"
+    return [f"{found.about_a_constant}: the columns hardly help."]

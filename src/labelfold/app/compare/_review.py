@@ -1,41 +1,59 @@
-"""The content of the report besides scores: maps, out-of-fold predictions, components, rows to label next."""
+"""The content of the report besides scores: maps, out-of-fold predictions, components, rows to label next.
+
+Rows of classes to label next: each row t counts as explained by its nearest labelled row. The gain of labelling a
+candidate c is
+
+    gain(c) = sum over rows t of  u_t max(0, 1 - d(t, c) / d(t, labelled)),
+
+where u_t is the uncertainty of the model about row t, and d a distance. The gain is large if the rows around c are
+uncertain, many, and far from labelled rows. Rows chosen one after the other are spread out. With u = 1 this is the
+facility-location objective, which needs no model.
+
+Rows of numbers: improved greedy sampling (Wu, Lin & Huang, Active learning for regression using greedy sampling,
+Information Sciences 2019).
+"""
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 from sklearn.decomposition import TruncatedSVD
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.app.compare._active_learning import next_rows
-from labelfold.app.compare._data import medians
+from labelfold.app.compare._data import Data, medians
 from labelfold.app.compare._held_out import (
     HeldOut,
     calibrate,
+    fit_on_all_rows,
     is_calibrated,
     last_step,
     predict_held_out,
     predict_with_confidence,
 )
-from labelfold.app.compare._store import whole
-from labelfold.app.registry import fit_grouped, only_missing
+from labelfold.app.compare._scores import Choice
+from labelfold.app.compare._store import int_or_none
+from labelfold.app.io import Table
+from labelfold.app.registry import UNIT_VARIANCE, Method, without_tuning
 from labelfold.features import layout
 from labelfold.rows import Block, Centered, as_rows
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Results
-_MOST_MAPS = 2
-_MOST_POINTS = 20_000
+_MAX_MAPS = 2
+_MAX_POINTS = 20_000  # rows on a map
 _LANDMARKS = 1000  # landmarks of a layout; more take seconds and look the same
-_MOST_SHOWN = 12  # most components shown
-_MOST_LOOKED_AT = 2000  # most rows for the correlations of views with columns
-_SURE = 0.8  # least confidence in another class for a label to be listed as doubtful
+_MAX_SHOWN = 12  # components of a model, and columns of a component
+_MAX_ROWS = 2000  # rows whose distances, or correlations with views, are computed
+_SURE = 0.8  # minimum confidence in another class for a label to be listed as doubtful
 
 
 @dataclass(frozen=True)
@@ -147,13 +165,13 @@ def review(found: Results) -> Review:
         text = [data.named(code) for code in codes(data, predicted)]
         parts, names = _parts(model, data, embedded)
         strengths = None if parts is None else correlations(data.X, parts)
-        some = np.random.default_rng(0).permutation(data.X.shape[0])[:_MOST_LOOKED_AT]
+        some = np.random.default_rng(0).permutation(data.X.shape[0])[:_MAX_ROWS]
         columns = [data.column(j) for j in range(data.X.shape[1])]
         views = view_kinds(model, data.X[some], columns)
         return Review(_maps(found), left_out(found), strengths, names, views, rows, text, sure)
 
 
-def fit_on_all(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut | None]:
+def fit_method(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut | None]:
     """Return a method fitted on all rows with all labels, and the held-out predictions that calibrated it."""
     data = found.data
     s = found.settings
@@ -162,10 +180,7 @@ def fit_on_all(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut
         how = {"random_state": s["random_state"], "scale": s["scale"], "task": data.facts.task}
         return found.methods[method].make(k, X=X, **how)
 
-    model = make(data.X)
-    if -1 in np.asarray(data.labels.classes).tolist():
-        model = only_missing(model)
-    fit_grouped(model, data.X, data.targets(), data.groups)
+    model = fit_on_all_rows(make, data)
     if is_calibrated(model) or method != found.best_:
         return model, None
     held = predict_held_out(make, data, s["random_state"])
@@ -175,7 +190,7 @@ def fit_on_all(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut
 def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarray | None, list[str]]:
     """Return the components of the rows, or their scores if there are none, and their names."""
     if embedded is not None:
-        parts = embedded[:, :_MOST_SHOWN]
+        parts = embedded[:, :_MAX_SHOWN]
         return parts, [f"Component {i + 1}" for i in range(parts.shape[1])]
     if data.facts.numbers:
         return np.asarray(model.predict(data.X), dtype=float)[:, None], ["The predicted number"]
@@ -185,7 +200,7 @@ def _parts(model: Any, data: Any, embedded: np.ndarray | None) -> tuple[np.ndarr
     parts = np.asarray(getattr(model, scores)(data.X), dtype=float)
     if parts.ndim == 1 or parts.shape[1] == 2 == len(data.classes):
         return parts.reshape(len(parts), -1)[:, -1:], [f"Taken for {data.classes[-1]}"]
-    return parts[:, :_MOST_SHOWN], [f"Taken for {name}" for name in data.classes[:_MOST_SHOWN]]
+    return parts[:, :_MAX_SHOWN], [f"Taken for {name}" for name in data.classes[:_MAX_SHOWN]]
 
 
 def left_out(found: Results) -> HeldOutPredictions | None:
@@ -229,16 +244,16 @@ def _maps(found: Results) -> list[Map]:
     rng = np.random.default_rng(found.settings["random_state"])
     known = rng.permutation(data.labels.index)
     if len(data.unlabelled):  # labelled rows take at most half of the points
-        known = known[: max(_MOST_POINTS // 2, _MOST_POINTS - len(data.unlabelled))]
-    hidden = rng.permutation(data.unlabelled)[: _MOST_POINTS - len(known[:_MOST_POINTS])]
-    rows = np.sort(np.concatenate([known[:_MOST_POINTS], hidden]))
+        known = known[: max(_MAX_POINTS // 2, _MAX_POINTS - len(data.unlabelled))]
+    hidden = rng.permutation(data.unlabelled)[: _MAX_POINTS - len(known[:_MAX_POINTS])]
+    rows = np.sort(np.concatenate([known[:_MAX_POINTS], hidden]))
     ranked = found.ranking.dropna(subset="mean")
     ranked = ranked[[found.methods[m].embeds for m in ranked["method"]]]
     best = ranked["method"] == found.best_
     maps = []
-    for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MOST_MAPS).iterrows():
+    for _, row in ranked.iloc[np.argsort(~best, kind="stable")].head(_MAX_MAPS).iterrows():
         try:
-            model = found.fitted(row["method"], whole(row["k"]))
+            model = found.fitted(row["method"], int_or_none(row["k"]))
             Z = np.asarray(model.transform(data.X[rows]), dtype=float)
             predicted, confidence = predict_with_confidence(model, data.X[rows])
         except Exception:  # the table has the error of this method
@@ -248,7 +263,7 @@ def _maps(found: Results) -> list[Map]:
         maps.append(Map(title, points, rows, codes(data, predicted), confidence, axes))
     if not maps:  # no method embeds
         predicted, confidence = predict_with_confidence(found.fitted(), data.X[rows])
-        points, axes = plane(_principal(data.X[rows], _MOST_SHOWN), data.X[rows])
+        points, axes = plane(_principal(data.X[rows], _MAX_SHOWN), data.X[rows])
         maps.append(Map("principal components", points, rows, codes(data, predicted), confidence, axes))
     return maps
 
@@ -286,9 +301,131 @@ def _principal(X: Any, k: int) -> np.ndarray:
     return P[:, np.argsort(-P.var(axis=0), kind="stable")[:k]]
 
 
-MOST_COMPONENTS = 12  # most components shown of a model, and columns of each
+class ChosenRow(NamedTuple):
+    """A candidate chosen by its gain.
 
-_MOST_COLUMNS = 4  # most columns named for a view
+    Attributes
+    ----------
+    candidate : int
+        Its index among the candidates.
+    gain : float
+        See the module.
+    nearer : ndarray of bool of shape (t,)
+        The rows that are nearer to it than to any labelled row.
+    """
+
+    candidate: int
+    gain: float
+    nearer: np.ndarray
+
+
+def choose_by_gain(
+    distances: np.ndarray,
+    to_labelled: np.ndarray | None,
+    uncertainty: np.ndarray,
+    n: int,
+    allowed: Any = True,
+) -> list[ChosenRow]:
+    """Return up to n candidates, greedily by gain; fewer if no other candidate has a gain.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (t, c)
+        Distances between rows and candidates.
+    to_labelled : ndarray of shape (t,), or None
+        Distance of each row from its nearest labelled row; None if no row is labelled.
+    uncertainty : ndarray of shape (t,)
+    n : int
+    allowed : ndarray of bool of shape (c,), or True
+        Which candidates may be chosen.
+
+    Examples
+    --------
+    >>> x = np.array([0.0, 1.0, 2.0, 9.0, 9.5])
+    >>> distances = np.abs(x[:, None] - x)
+    >>> [one.candidate for one in choose_by_gain(distances, None, np.ones(5), 2)]
+    [2, 3]
+    >>> [one.candidate for one in choose_by_gain(distances, np.abs(x - 1.5), np.ones(5), 1)]
+    [3]
+    """
+    near = np.full(len(distances), distances.max(initial=0.0)) if to_labelled is None else to_labelled
+    chosen: list[ChosenRow] = []
+    while len(chosen) < n:
+        nearer = near[:, None] - distances
+        weights = np.divide(uncertainty, near, out=np.zeros(len(near)), where=near > 0)
+        gains = weights.astype(distances.dtype) @ np.maximum(nearer, 0.0, out=nearer)
+        gains = np.where(allowed, gains, 0.0)
+        best = int(gains.argmax()) if len(gains) else 0
+        if not len(gains) or gains[best] <= 0:
+            break
+        chosen.append(ChosenRow(best, float(gains[best]), nearer[:, best] > 0))
+        near = np.minimum(near, distances[:, best])
+    return chosen
+
+
+def distance_to_labelled(R: np.ndarray, labelled: np.ndarray) -> np.ndarray | None:
+    """Return the distance of each row of R, (t, k), from the nearest labelled row; None if there is none."""
+    return euclidean_distances(R, labelled).min(axis=1).astype(R.dtype) if len(labelled) else None
+
+
+def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, n: int) -> np.ndarray:
+    """Return up to n rows by improved greedy sampling.
+
+    Each row has the largest distance to its nearest labelled row, where the distance is the product of the distances
+    in X and in y. A chosen row then counts as labelled with its prediction.
+
+    >>> X = np.array([[0.1], [5.0], [5.1]])
+    >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
+    [2, 0]
+    """
+    distance = (euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)).min(axis=1)
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(distance)):
+        row = int(np.argmax(distance))
+        if distance[row] <= 0:
+            break
+        chosen.append(row)
+        to_row = euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
+        distance = np.minimum(distance, to_row)
+    return np.array(chosen, dtype=int)
+
+
+def next_rows(
+    data: Data, model: Any, Z: np.ndarray | None, *, scale: str, seed: int, n: int = 20
+) -> tuple[np.ndarray, Any, np.ndarray]:
+    """Return the n unlabelled rows to label next, their predictions and confidences.
+
+    For classes they are chosen by gain in the embedding Z, or by least confidence if there is no embedding. For
+    numbers they are chosen by greedy sampling in the columns, brought to the form ``scale``.
+    """
+    rows, rng = data.unlabelled, np.random.default_rng(seed)
+    if not len(rows):
+        return rows, [], np.empty(0)
+    if data.facts.numbers:
+        rows = np.sort(rng.permutation(rows)[:_MAX_ROWS])
+        known = np.sort(rng.permutation(data.labels.n_labelled)[:_MAX_ROWS])
+        own, others = data.X[data.labels.index[known]], data.X[rows]
+        predicted = np.asarray(model.predict(others))
+        if scale == UNIT_VARIANCE:
+            scaler = StandardScaler(with_mean=False).fit(data.X)
+            own, others = scaler.transform(own), scaler.transform(others)
+        chosen = greedy_sample(others, predicted, own, data.truth[known], n)
+        return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
+    predicted, confidence = predict_with_confidence(model, data.X[rows])
+    if np.isnan(confidence).all():
+        return rows[:0], [], np.empty(0)
+    chosen = np.argsort(confidence, kind="stable")[:n]
+    if Z is not None:
+        some = np.sort(rng.permutation(len(rows))[:_MAX_ROWS])
+        known = np.sort(rng.permutation(data.labels.index)[:_MAX_ROWS])
+        R = StandardScaler(with_mean=False).fit_transform(Z)
+        near, distances = distance_to_labelled(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
+        best = choose_by_gain(distances, near, np.nan_to_num(1 - confidence[some]), n)
+        by_gain = some[[one.candidate for one in best]]
+        # the least confident rows follow if few have a gain
+        chosen = np.concatenate([by_gain, np.setdiff1d(chosen, by_gain)])[:n].astype(int)
+    return rows[chosen], predicted[chosen], confidence[chosen]
+
 
 _VIEWS = {
     "linear": "linear: weighted sums of all columns",
@@ -333,14 +470,16 @@ def _squares_and_products(X: Block, Z: np.ndarray) -> tuple[Any, Any]:
     return X.colsq(), X.t(Z)
 
 
-def top_features(strengths: np.ndarray, names: list[str], most: int = 8) -> list[list[tuple[str, float]]]:
-    """Return for each component the columns of largest absolute correlation, with the correlation.
+def top_features(
+    strengths: np.ndarray, names: Sequence[str], most: int = _MAX_SHOWN
+) -> list[list[tuple[str, float]]]:
+    """Return for each of the first components the columns of largest absolute correlation, with the correlation.
 
     >>> top_features(np.array([[0.1, -0.9, 0.0, 0.5]]), ["a", "b", "c", "d"], most=2)
     [[('b', -0.9), ('d', 0.5)]]
     """
     found = []
-    for row in strengths:
+    for row in strengths[:_MAX_SHOWN]:
         order = np.argsort(-np.abs(row), kind="stable")[:most]
         found.append([(names[j], float(row[j])) for j in order if row[j] != 0])
     return found
@@ -358,7 +497,7 @@ class ViewKind(NamedTuple):
     columns: list[str]
 
 
-def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[ViewKind]:
+def view_kinds(model: Any, X: Any = None, names: Sequence[str] = (), most: int = 4) -> list[ViewKind]:
     """Return the kinds of views that a LabelFold blends with a weight of 1% or more, heaviest first.
 
     Parameters
@@ -369,6 +508,8 @@ def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[Vie
         Rows for the correlations of views with columns.
     names : sequence of str
         Names of the columns.
+    most : int, default=4
+        Largest number of columns named for a kind.
 
     Returns
     -------
@@ -389,35 +530,67 @@ def view_kinds(model: Any, X: Any = None, names: Sequence[str] = ()) -> list[Vie
         columns = []
         if part is not None:
             closest = np.abs(correlations(X, part)).max(axis=0, keepdims=True)
-            columns = [name for name, _ in top_features(closest, list(names), _MOST_COLUMNS)[0]]
+            columns = [name for name, _ in top_features(closest, names, most)[0]]
         found.append(ViewKind(_VIEWS.get(family, family), form, share, columns))
     return found
 
 
-def fit_notes(method: Any, table: Any, data: Any, embedded: Any, expected: Any) -> dict[str, Any]:
-    """Return the notes that are saved with a model: its data, and the columns that its components correlate with."""
-    labels = data.labels
-    numbers = labels.task == "regression"
+def save_fit(
+    path: str | os.PathLike,
+    model: Any,
+    method: Method,
+    table: Table,
+    data: Data,
+    embedded: np.ndarray | None,
+    expected: Choice | None,
+) -> Path:
+    """Save a fitted model, as one that takes the user's rows, with notes about its data and its components.
+
+    Parameters
+    ----------
+    path : path
+        The model file.
+    model : estimator
+        Fitted on the matrix of ``data``.
+    method : Method
+        The method.
+    table : Table
+        The table that the data were read from.
+    data : Data
+        Rows and labels.
+    embedded : ndarray of shape (n, k), or None
+        The embedding of the rows, if the method embeds.
+    expected : Choice or None
+        The expected score, if it is known.
+
+    Returns
+    -------
+    Path
+        The file written.
+    """
+    from labelfold.app.io import save_model
+
+    labels, numbers = data.labels, data.facts.numbers
     tops = None
     if embedded is not None:
         names = [data.column(j) for j in range(data.X.shape[1])]
-        tops = top_features(
-            correlations(data.X, np.asarray(embedded)[:, :MOST_COMPONENTS]), names, MOST_COMPONENTS
-        )
-    return {
-        "method": method.name,
-        "target": table.targets or None,
+        tops = top_features(correlations(data.X, embedded[:, :_MAX_SHOWN]), names)
+    return save_model(
+        data.with_recipe(without_tuning(model)),
+        path,
+        method=method.name,
+        target=table.targets or None,
         # a recipe stores the names itself
-        "columns": table.feature_names if data.recipe is None else None,
-        "images": table.images,
-        "index_base": table.index_base,
-        "n_components": None if embedded is None else int(embedded.shape[1]),
-        "n_rows": int(data.X.shape[0]),
-        "n_labelled": int(labels.n_labelled),
-        "counts": None if numbers else labels.counts().tolist(),
-        "range": [float(labels.values.min()), float(labels.values.max())] if numbers else None,
-        "within": None if expected is None else expected.within,
-        "top_features": tops,
+        columns=table.feature_names if data.recipe is None else None,
+        images=table.images,
+        index_base=table.index_base,
+        n_components=None if embedded is None else int(embedded.shape[1]),
+        n_rows=int(data.X.shape[0]),
+        n_labelled=int(labels.n_labelled),
+        counts=None if numbers else labels.counts().tolist(),
+        range=[float(labels.values.min()), float(labels.values.max())] if numbers else None,
+        within=None if expected is None else expected.within,
+        top_features=tops,
         # a recipe stores the medians itself
-        "medians": medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
-    }
+        medians=medians(data.X).tolist() if data.recipe is None and not data.facts.sparse else None,
+    )

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare._data import Data, image_sides, outweighing, read_data
+from labelfold.app.compare._data import Data, image_sides, outweighing, read_data, whole_numbers
 from labelfold.app.compare._held_out import (
     Part,
     Split,
@@ -29,23 +29,23 @@ from labelfold.app.compare._store import Bar, Clock, Store, TimeUp, default_limi
 from labelfold.app.io import count, one_line
 from labelfold.app.registry import (
     AS_IS,
-    METHODS,
     Method,
-    chosen_form,
     fit_grouped,
     get_method,
-    install,
-    refuse_other_task,
-    why_not,
+    ranked_methods,
 )
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables import Recipe
 
-MOST_REPEATS = 10_000
+MAX_REPEATS = 10_000
 # Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01
 # The first answer is given when this many methods have finished a repeat.
 _FIRST = 3
+# Default number of components of methods that do not reduce to discriminant directions, at most.
+_MAX_COMPONENTS = 50
+# With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
+_MANY_LABELLED = 1000
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,17 @@ def make_plan(
             f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
     chosen, left_out = _methods(data, methods)
-    budgets = [] if budgets is None else _whole("budgets", budgets)
+    budgets = [] if budgets is None else whole_numbers("budgets", budgets)
     if budgets:  # raises an error now if there are too few labels for them
         splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
         next(splitter.split(None, data.y))
-    sizes = None if components is None else checked_sizes(components, data)
+    sizes = None if components is None else data.checked_sizes(components)
     runs = []
     for method in chosen:
-        most = data.X.shape[1] if method.most is None else max(method.most(data.facts), 1)
+        limit = max(data.facts.n_directions, 1) if method.directions == "limit" else data.X.shape[1]
         ks: list[int | None] = [None]
         if method.embeds:
-            ks = sorted({min(k, most) for k in sizes or [_default_size(method, data)]})
+            ks = sorted({min(k, limit) for k in sizes or [_default_size(method, data)]})
         runs += [Run(method, k) for k in ks]
     late = data.labels.n_labelled > _MANY_LABELLED
     runs.sort(key=lambda run: run.method.slow or (late and run.method.own_forms))
@@ -113,17 +113,17 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
         if not chosen:
             raise ValueError("There is no method to compare; name at least one.")
         for method in chosen:
-            refuse_other_task(method, data.facts.task)
+            method.refuse_task(data.facts.task)
         return list({m.name: m for m in chosen}.values()), {}
     chosen, left_out = [], {}
     reason: str | None
-    for method in METHODS.values():
+    for method in ranked_methods():
         if not method.available:
-            reason = f"it is not installed ({install(method)})"
+            reason = f"it is not installed ({method.installation})"
         elif not method.compared:
             reason = "it is run only where asked for by name"
         else:
-            reason = why_not(method, data.facts)
+            reason = method.why_not(data.facts)
         if reason:
             left_out[method.title] = reason
         else:
@@ -141,40 +141,12 @@ def _default_size(method: Method, data: Data) -> int:
     for a map.
     """
     n, d = data.X.shape
-    natural = data.facts.most_directions
-    if method.most is not None:
+    natural = data.facts.n_directions
+    if method.directions == "limit":
         return natural
-    if method.by_labels:
+    if method.directions == "default":
         return min(2, d) if data.facts.numbers else natural
-    return max(min(max(2 * natural, 20), d - 1, n, _MOST_COMPONENTS), 1)
-
-
-def checked_sizes(components: int | Sequence[int], data: Data) -> list[int]:
-    """Return the given numbers of components, after a check."""
-    d = data.X.shape[1]
-    sizes = _whole("components", components)
-    if not sizes or sizes[0] < 1:
-        raise ValueError(f"components are sizes of the embedding, at least 1, not {components}.")
-    if sizes[-1] > d:
-        raise ValueError(f"An embedding of {sizes[-1]} components is larger than X, which has {d} columns.")
-    return sizes
-
-
-def _whole(name: str, values: Any) -> list[int]:
-    """Return whole numbers sorted, without duplicates."""
-    try:
-        numbers = [int(v) for v in np.atleast_1d(values)]
-        if any(number != v for number, v in zip(numbers, np.atleast_1d(values), strict=True)):
-            raise ValueError
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} are whole numbers, such as [10, 50], not {values!r}.") from None
-    return sorted(set(numbers))
-
-
-_MOST_COMPONENTS = 50
-
-# With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
-_MANY_LABELLED = 1000
+    return max(min(max(2 * natural, 20), d - 1, n, _MAX_COMPONENTS), 1)
 
 
 class NothingHeldOut(ValueError):
@@ -319,7 +291,7 @@ def run_comparison(
             tell(f"{line}.")
     plan = make_plan(data, methods, budgets, components, test_size)
     _check_folds(data, plan)
-    form, why_form = chosen_form(data.X, scale, data.column, in_unit=data.in_unit)
+    form, why_form = data.chosen_form(scale)
     settings = _facts(data, plan) | {
         "name": name,
         "command": command,
@@ -351,9 +323,9 @@ def run_comparison(
 
 
 def _check_numbers(repeats: int, time_limit: float | None) -> None:
-    if not 1 <= repeats <= MOST_REPEATS:
+    if not 1 <= repeats <= MAX_REPEATS:
         raise ValueError(
-            f"repeats is the number of draws, at least 1 and at most {MOST_REPEATS:,}, not {repeats}."
+            f"repeats is the number of draws, at least 1 and at most {MAX_REPEATS:,}, not {repeats}."
         )
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit is a number of seconds above 0, not {time_limit}.")
@@ -576,7 +548,7 @@ class Runs:
                     embedded = model.transform(held)
                     transform_seconds = time.perf_counter() - start
                 predicted.append(np.asarray(model.predict(held)))
-        guess, truth = np.concatenate(predicted), self.data.truth[self.data.places(tested)]
+        guess, truth = np.concatenate(predicted), self.data.truth[self.data.positions(tested)]
         order = np.argsort(tested)
         classes = self.measure.kind in ("accuracy", "balanced")
         size = None

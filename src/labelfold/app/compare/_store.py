@@ -45,10 +45,10 @@ COLUMNS = {
 }
 _KEY = ("method", "k", "budget", "repeat")
 _ALWAYS = ("method", "budget", "repeat")
-_MOST_NOTE_BYTES = 2**16
-_RUN = 0.15  # share of the time limit that a single run may take
-_LONGEST = 1e8  # longest alarm of the operating system in seconds
-_AGAIN = 0.1  # seconds until an alarm that came during compilation is repeated
+_MAX_LINE = 65_536  # bytes that are read of run.json, and of the first line of results.csv
+_RUN_SHARE = 0.15  # share of the time limit that a single run may take
+_MAX_ALARM = 1e8  # seconds; some systems refuse longer timers
+_RETRY = 0.1  # seconds until an alarm during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
 
 
@@ -175,14 +175,14 @@ def _free_name(results: Path) -> Path:
 def _fingerprint(run: Path) -> str | None:
     try:
         with run.open("rb") as file:
-            return json.loads(file.read(_MOST_NOTE_BYTES)).get("fingerprint")
+            return json.loads(file.read(_MAX_LINE)).get("fingerprint")
     except (FileNotFoundError, ValueError, AttributeError, RecursionError):
         return None
 
 
 def _header(results: Path) -> list[str]:
     with results.open("rb") as file:
-        line = file.readline(_MOST_NOTE_BYTES)
+        line = file.readline(_MAX_LINE)
     return line.decode("utf-8", errors="replace").rstrip("\n").split(",")
 
 
@@ -244,14 +244,14 @@ class Clock:
     (15.0, False)
     """
 
-    def __init__(self, limit: float | None, run: float = _RUN):
+    def __init__(self, limit: float | None, run: float = _RUN_SHARE):
         self._began = time.perf_counter()
         self.limit, self._run = limit, run
 
     @classmethod
     def shared(cls, limit: float | None, n_methods: int) -> Clock:
         """Return a clock for a number of methods; if they are few, a run may take the share of a method."""
-        return cls(limit, max(_RUN, 1 / max(n_methods, 1)))
+        return cls(limit, max(_RUN_SHARE, 1 / max(n_methods, 1)))
 
     def most(self, share: float | None = None) -> float:
         """Return the most seconds that a run may take: its share of the limit, at least 1."""
@@ -275,20 +275,21 @@ class Clock:
         """
         if self.over():
             raise TimeUp
-        if self.limit is None or not _has_alarm():
+        alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        if self.limit is None or not alarm:
             yield
             return
 
         def ring(number: int, frame: Any) -> None:
             if _compiling(frame):  # an exception inside the compiler would be printed, and its result lost
-                signal.setitimer(signal.ITIMER_REAL, _AGAIN)
+                signal.setitimer(signal.ITIMER_REAL, _RETRY)
                 return
             raise TimeUp
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
             left = min(self.most(share), self.limit - self.seconds())
-            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _LONGEST))
+            signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _MAX_ALARM))
             yield
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -367,10 +368,6 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _has_alarm() -> bool:
-    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-
-
-def whole(value: Any) -> int | None:
+def int_or_none(value: Any) -> int | None:
     """Return a cell of a table as int, None if it is missing."""
     return None if pd.isna(value) else int(value)

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.io._files import is_packed, refuse_bomb
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     count,
     did_you_mean,
@@ -28,27 +27,26 @@ from labelfold.app.io._problems import (
     read_from,
     reporting,
 )
+from labelfold.app.io._files import MIB, is_packed, refuse_bomb
 from labelfold.app.io._sources import Request
 from labelfold.tables import (
-    BLOCK,
-    LEARNED_FROM,
     MISSING,
     Blocks,
-    Sampler,
     as_arrow,
     is_text,
     matching,
     numbers,
+    slices,
     text_cells,
     written,
 )
 
-# Files larger than this, in bytes, are read in blocks. The unpacked size of a packed file is estimated by the factor.
-LARGE, _TIMES = 1 << 29, 5
+# Files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
+LARGE, _TIMES = 512 * MIB, 5
 # Above this size in bytes, blocks are kept in a temporary file.
-_IN_MEMORY = 1 << 27
+_IN_MEMORY = 128 * MIB
 # Number of Python values that are converted to columns at a time.
-CELLS = 1 << 18
+CELLS = 250_000
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
 
@@ -59,8 +57,8 @@ def read_parquet(path: Path, kind: str, request: Request) -> Any:
 
     def blocks(columns: list[str]) -> Iterator[Any]:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(BLOCK, columns=columns):
-                yield pa.Table.from_batches([batch]).select(columns)
+            for batch in file.iter_batches(columns=columns):
+                yield from slices(pa.Table.from_batches([batch]).select(columns))
 
     with reporting(path, "is not a whole Parquet file"), pq.ParquetFile(path) as file:
         schema = file.schema_arrow
@@ -115,9 +113,7 @@ def _blocks(path: Path, columns: list[str]) -> Iterator[Any]:
             some.validate(full=True)
             unpacked += some.nbytes
             refuse_bomb(path, path.stat().st_size, unpacked)
-            table = as_arrow(some)[0]
-            for start in range(0, table.num_rows, BLOCK):
-                yield table.slice(start, BLOCK)
+            yield from slices(as_arrow(some)[0])
 
 
 def _detached(path: Path, columns: list[str]) -> Iterator[Any]:
@@ -161,19 +157,7 @@ class Stream:
 
         The blocks have a sample to fit a recipe on, unless there is a fitted one.
         """
-
-        def once() -> tuple[Any, Any]:
-            sampler, aside = Sampler(LEARNED_FROM if sampled else 1), []
-            for block in self.blocks([*dict.fromkeys([*names, *targets, *ids])]):
-                labelled = np.zeros(block.num_rows, dtype=bool)
-                for name in targets:
-                    labelled |= block.column(name).is_valid().to_numpy().astype(bool)
-                sampler.add(block.select(names), labelled)
-                aside.append(block.select([*targets, *ids]))
-            read = Blocks(list(names), sampler.rows, self.blocks, *sampler.result())
-            return read, pa.concat_tables(aside)
-
-        return self.attempt(once)
+        return self.attempt(lambda: Blocks.split(self.blocks, names, targets, ids, sampled=sampled))
 
 
 def chosen(path: Any, columns: Sequence[str], role: str, wanted: Sequence[str]) -> list[str]:

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from labelfold.app.io._arrow_tables import Stream, checked, is_large
-from labelfold.app.io._files import generated, open_text
-from labelfold.app.io._problems import FileProblem, arrow_csv, listed, one_line, pa, printable
+from labelfold.app.io._errors import FileProblem, arrow_csv, listed, one_line, pa, printable
+from labelfold.app.io._files import BLOCK, MAX_LINE, MIB, generated, open_text
 from labelfold.app.io._sources import Request
 
 _SEPARATORS = ",;\t|"
-_LOOKED_AT, _LINES = 1 << 18, 200
-# If the first lines are very long, more of the file is read: until it has this many lines, or this many bytes.
-_WHOLE_LINES, _LONGEST_START = 3, 1 << 26
-# Bytes that pyarrow reads at a time, and the largest size of a cell.
-_BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
+# Number of first lines from which the layout is detected. More of a file is read if they are fewer than the second
+# number.
+LINES, _WHOLE_LINES = 500, 3
+# The largest size of a cell; pyarrow reads blocks of at most this size.
+_LARGEST_BLOCK = 1024 * MIB
 # Byte-order marks. That of UTF-32 begins with that of UTF-16, so it comes first.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -72,15 +72,15 @@ class Dialect(NamedTuple):
 def dialect_of(path: Path, kind: str, given: str | None = None) -> Dialect:
     """Detect the layout of a file from its first lines."""
     with open_text(path) as file:
-        start = part = file.read(_LOOKED_AT)
-        while part and max(map(start.count, (b"\n", b"\r"))) < _WHOLE_LINES and len(start) < _LONGEST_START:
-            part = file.read(_LOOKED_AT)
+        start = part = file.read(MIB)
+        while part and max(map(start.count, (b"\n", b"\r"))) < _WHOLE_LINES and len(start) < MAX_LINE:
+            part = file.read(MIB)
             start += part
     encoding, errors = (_found(start), WINDOWS) if given is None else (_known(path, given), "strict")
     text = _decoded(path, codecs.getincrementaldecoder(encoding)(errors), start)
     lines = io.StringIO(text, newline="").readlines()
     # the last line may be cut short
-    lines = lines[: max(len(lines) - (len(start) >= _LOOKED_AT), 1)][:_LINES]
+    lines = lines[: max(len(lines) - (len(start) >= MIB), 1)][:LINES]
     if not any(line.strip() for line in lines):
         raise FileProblem(f"{path} is empty.")
     usual = "\t" if kind == "tsv" else ","
@@ -219,7 +219,7 @@ class CsvFile:
             note(f"{path} was read as {self.dialect.encoding}.")
         if renamed := sorted(set(self.dialect.names) - set(self.dialect.header)):
             note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
-        self.repair, self.block = False, _BLOCK
+        self.repair, self.block = False, BLOCK
 
     def attempt(self, action: Callable[[], Any]) -> Any:
         """Call ``action`` on the file; if its rows or encoding are faulty, repair them and call it again."""
@@ -237,7 +237,7 @@ class CsvFile:
                         "--encoding names another encoding."
                     )
                 elif "straddl" in text and self.block < _LARGEST_BLOCK:
-                    self.block *= 16
+                    self.block = min(16 * self.block, _LARGEST_BLOCK)
                 elif "Expected" in text and not self.repair:
                     self.repair = True
                 else:
@@ -285,7 +285,7 @@ def _transcoded(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]
     """Yield a text file in another encoding as UTF-8."""
     encoding = "utf-8" if dialect.encoding == _MIXED else dialect.encoding
     decoder = codecs.getincrementaldecoder(encoding)(dialect.errors)
-    while part := file.read(1 << 20):
+    while part := file.read(MIB):
         yield _decoded(path, decoder, part).encode()
     yield _decoded(path, decoder, b"", final=True).encode()
 
@@ -304,7 +304,7 @@ def _repaired(path: Path, file: BinaryIO, dialect: Dialect) -> Iterator[bytes]:
                 "give every column a name, and put cells that hold a separator in quotes."
             )
         write([*row, *[""] * (width - len(row))][:width])
-        if made.tell() > 1 << 20:
+        if made.tell() > MIB:
             yield made.getvalue().encode()
             made.seek(0)
             made.truncate()

@@ -18,16 +18,16 @@ import numpy as np
 
 from labelfold.app.io._arrow_tables import CELLS, gathered, table_of
 from labelfold.app.io._csv import distinct_names
-from labelfold.app.io._files import existing_file
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     count,
     did_you_mean,
-    hidden,
+    hide_password,
     listed,
     one_line,
     without_password,
 )
+from labelfold.app.io._files import existing_file
 from labelfold.app.io._sources import Request, needed
 from labelfold.tables import installed
 
@@ -40,7 +40,6 @@ _REMARK = re.compile(r"^(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _LOCKED = re.compile(r"database (?:table )?is locked|could not set lock|conflicting lock", re.IGNORECASE)
 _EXISTS = re.compile(r"(?:table|relation) .*already exists", re.IGNORECASE)
 _WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORECASE)
-_BUFFERED = 10_000  # rows buffered by SQLAlchemy
 _DUCKDB = "256MB"  # memory limit
 # Seconds to wait for another program's lock, and for a server to answer.
 _PATIENCE = 5
@@ -79,7 +78,7 @@ def refuse_other_statements(query: str) -> None:
     >>> refuse_other_statements("select ';' as mark -- all of it;")
     >>> refuse_other_statements("drop table t")
     Traceback (most recent call last):
-    labelfold.app.io._problems.FileProblem: --query begins with 'drop', where a query that ...
+    labelfold.app.io._errors.FileProblem: --query begins with 'drop', where a query that ...
     """
     rest = query[_REMARK.match(query).end() :]  # type: ignore[union-attr]
     word = re.match(r"\w*", rest)[0].lower()  # type: ignore[index]
@@ -97,7 +96,7 @@ def refuse_other_statements(query: str) -> None:
 def _blocks(where: Database, connection: Any, query: str, request: Request) -> Iterator[Any]:
     """Yield the result of a query as Arrow tables."""
     # % is an ordinary character, not a parameter
-    options = {"stream_results": True, "no_parameters": True, "max_row_buffer": _BUFFERED}
+    options = {"stream_results": True, "no_parameters": True}
     result = connection.execution_options(**options).exec_driver_sql(query)
     written = list(map(str, result.keys()))
     names = distinct_names(written)
@@ -161,7 +160,7 @@ def _connected(where: Database, *, write: bool = False) -> Iterator[Any]:
     except FileProblem:
         raise
     except _errors(where) as error:
-        raise _worded(where, error) from None  # the original message may contain the address
+        raise _as_problem(where, error) from None  # the original message may contain the address
 
 
 def _engine(where: Database, write: bool) -> Any:
@@ -194,7 +193,7 @@ def _errors(where: Database) -> tuple[type[Exception], ...]:
     return sa.exc.SQLAlchemyError, driver.Error
 
 
-def _worded(where: Database, error: Exception) -> FileProblem:
+def _as_problem(where: Database, error: Exception) -> FileProblem:
     """Return the error of a database as one sentence."""
     text = where.sentence(error)
     if _LOCKED.search(text):
@@ -208,51 +207,10 @@ def _worded(where: Database, error: Exception) -> FileProblem:
     return FileProblem(f"{where} gave no rows: {text}.")
 
 
-def refuse_table(where: Database, name: str) -> None:
-    """Raise an error if a table of this name exists."""
-    with _connected(where) as connection:
-        if name in _tables_of(sa.inspect(connection)):
-            raise _table_exists(where, name)
-
-
 def _table_exists(where: Database, name: str) -> FileProblem:
     return FileProblem(
         f"{where} has a table {name!r} already, which is never written over; give --to-table another name."
     )
-
-
-def write_new_table(where: Database, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write columns to a new table, all rows or none.
-
-    Parameters
-    ----------
-    where : Database
-    name : str
-        The name of the new table.
-    columns : mapping of str to array
-        Numbers, booleans, or text.
-    """
-    refuse_table(where, name)
-    arrays = {title: np.asarray(values) for title, values in columns.items()}
-    kinds = [sa.Column(title, getattr(sa, _TYPES.get(a.dtype.kind, "Text"))) for title, a in arrays.items()]
-    table = sa.Table(name, sa.MetaData(), *kinds)
-    cells = [a.tolist() if a.dtype.kind in _TYPES else _texts(a) for a in arrays.values()]
-    size = max(CELLS // max(len(cells), 1), 1)
-    with _connected(where, write=True) as connection:
-        try:
-            with connection.begin():
-                table.create(connection)
-                for start in range(0, len(cells[0]), size):
-                    rows = zip(*(part[start : start + size] for part in cells), strict=True)
-                    connection.execute(table.insert(), [dict(zip(arrays, row, strict=True)) for row in rows])
-        except sa.exc.SQLAlchemyError as error:
-            if _LOCKED.search(str(error)):
-                raise
-            if _EXISTS.search(str(error)):  # another program was quicker
-                raise _table_exists(where, name) from None
-            raise FileProblem(
-                f"The table {name!r} could not be written to {where}: {where.sentence(error)}."
-            ) from None
 
 
 def _texts(values: Any) -> list[str | None]:
@@ -288,13 +246,54 @@ class Database:
         text = re.split(r"\n(?:LINE |HINT|\s+Is the server)", text)[0]
         return without_password(one_line(text))
 
+    def refuse_table(self, name: str) -> None:
+        """Raise an error if a table of this name exists."""
+        with _connected(self) as connection:
+            if name in _tables_of(sa.inspect(connection)):
+                raise _table_exists(self, name)
+
+    def write_table(self, name: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write columns to a new table, all rows or none.
+
+        Parameters
+        ----------
+        name : str
+            The name of the new table.
+        columns : mapping of str to array
+            Numbers, booleans, or text.
+        """
+        self.refuse_table(name)
+        arrays = {title: np.asarray(values) for title, values in columns.items()}
+        kinds = [
+            sa.Column(title, getattr(sa, _TYPES.get(a.dtype.kind, "Text"))) for title, a in arrays.items()
+        ]
+        table = sa.Table(name, sa.MetaData(), *kinds)
+        cells = [a.tolist() if a.dtype.kind in _TYPES else _texts(a) for a in arrays.values()]
+        size = max(CELLS // max(len(cells), 1), 1)
+        with _connected(self, write=True) as connection:
+            try:
+                with connection.begin():
+                    table.create(connection)
+                    for start in range(0, len(cells[0]), size):
+                        rows = zip(*(part[start : start + size] for part in cells), strict=True)
+                        named = [dict(zip(arrays, row, strict=True)) for row in rows]
+                        connection.execute(table.insert(), named)
+            except sa.exc.SQLAlchemyError as error:
+                if _LOCKED.search(str(error)):
+                    raise
+                if _EXISTS.search(str(error)):  # another program was quicker
+                    raise _table_exists(self, name) from None
+                raise FileProblem(
+                    f"The table {name!r} could not be written to {self}: {self.sentence(error)}."
+                ) from None
+
     def _more(self) -> list[str]:
         return [str(value) for key, value in self.url.query.items() if "password" in key.lower()]
 
 
 def database_at(address: str) -> Database:
     """Parse the address of a database."""
-    shown = hidden(address)
+    shown = hide_password(address)
     scheme = address.split(":", 1)[0].lower()
     kind = scheme.split("+", 1)[0]
     if kind not in _DRIVERS:

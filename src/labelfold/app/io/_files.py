@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     did_you_mean,
     failure_to_read,
@@ -22,13 +22,14 @@ from labelfold.app.io._problems import (
     reporting,
 )
 
-# A file is refused if it unpacks to more than ALWAYS bytes and to more than TIMES its size. Tables and models stay
-# far below this factor; decompression bombs reach about 1000.
-ALWAYS, TIMES = 1 << 30, 200
-
-_LONGEST_LINE = 1 << 26
-
-_PART = 1 << 20  # bytes that are unpacked at a time
+MIB = 1 << 20
+# A file is refused if it unpacks to more than this number of bytes and to more than this times its size. Tables and
+# models stay far below this factor; decompression bombs reach about 1000. An image has the first limit alone.
+MAX_UNPACKED, MAX_TIMES = 1024 * MIB, 200
+# Number of bytes of text that are parsed, or of a file that are copied, at a time.
+BLOCK = 8 * MIB
+# A file with a longer line is no table.
+MAX_LINE = 64 * MIB
 
 _DAMAGED = "is damaged or cut short"
 
@@ -54,9 +55,21 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
-def writable_file(path: str | os.PathLike) -> Path:
-    """Return ``path`` as a Path if a file can be written there, else raise FileProblem."""
+def writable_file(path: str | os.PathLike, *read: object) -> Path:
+    """Return ``path`` as a Path if a file can be written there, else raise FileProblem.
+
+    Parameters
+    ----------
+    path : path
+        The file to write.
+    *read : path, database or None
+        The sources that are read. The file must be none of them.
+    """
     path = Path(path)
+    for where in read:
+        source = getattr(where, "path", where)
+        if isinstance(source, Path) and source.exists() and path.exists() and path.samefile(source):
+            raise FileProblem(f"{path} is a file that is read; name another one to write.")
     if path.is_dir():
         raise FileProblem(f"{path} is a folder; name the file to write in it.")
     # the finished file replaces the existing one, which must not be a device or a pipe
@@ -92,22 +105,6 @@ def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
     return path
 
 
-def refuse_input(output: Path, *given: object) -> None:
-    """Refuse to write to a file that is read.
-
-    Parameters
-    ----------
-    output : Path
-        The file to write.
-    *given : path, database or None
-        The sources that are read.
-    """
-    for where in given:
-        path = getattr(where, "path", where)
-        if isinstance(path, Path) and path.exists() and output.exists() and path.samefile(output):
-            raise FileProblem(f"{output} is a file that is read; name another one to write.")
-
-
 def is_packed(path: Path) -> bool:
     """Tell from its ending whether a file is packed."""
     return path.suffix.lower() in _OPENERS
@@ -133,14 +130,10 @@ def _open_zip(path: Path) -> Any:
     return zipfile.ZipFile(path).open(_table_in(path))
 
 
-def _open_zstd(path: Path) -> Any:
-    return pa.input_stream(path, compression="zstd")
-
-
 _OPENERS: dict[str, Callable[[Path], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
-    ".zst": _open_zstd,
+    ".zst": lambda path: pa.input_stream(path, compression="zstd"),
     ".zip": _open_zip,
 }
 
@@ -179,39 +172,39 @@ def _bounded(path: Path, file: IO[bytes]) -> Iterator[bytes]:
     packed, total, line = path.stat().st_size, 0, 0
     while True:
         with reporting(path, _DAMAGED):
-            part = file.read(_PART)
+            part = file.read(MIB)
         if not part:
             return
         total += len(part)
         refuse_bomb(path, packed, total)
         end = part.rfind(b"\n")
         line = line + len(part) if end < 0 else len(part) - end - 1
-        if line > _LONGEST_LINE:
-            raise FileProblem(f"{path} has a line of more than {_LONGEST_LINE >> 20} MB; it is no table.")
+        if line > MAX_LINE:
+            raise FileProblem(f"{path} has a line of more than {MAX_LINE // MIB} MB; it is no table.")
         yield part
 
 
 def refuse_bomb(path: Path, packed: int, unpacked: int) -> None:
     """Raise an error if a file of ``packed`` bytes unpacks to implausibly many bytes."""
-    if unpacked > most_unpacked(packed):
+    if unpacked > max_unpacked(packed):
         raise FileProblem(
-            f"{path} unpacks to more than {most_unpacked(packed) / 2**30:,.1f} GB, over {TIMES} times its own size, "
-            "as no table or model does; if it is meant, save it unpacked."
+            f"{path} unpacks to more than {max_unpacked(packed) / 2**30:,.1f} GB, over {MAX_TIMES} times its own "
+            "size, as no table or model does; if it is meant, save it unpacked."
         )
 
 
-def most_unpacked(packed: int) -> int:
+def max_unpacked(packed: int) -> int:
     """Return the number of bytes to which a file of ``packed`` bytes may unpack.
 
-    >>> most_unpacked(1000) == 2**30, most_unpacked(2**30) == 200 * 2**30
+    >>> max_unpacked(1000) == 2**30, max_unpacked(2**30) == 200 * 2**30
     (True, True)
     """
-    return max(ALWAYS, TIMES * packed)
+    return max(MAX_UNPACKED, MAX_TIMES * packed)
 
 
 def generated(file: IO[bytes], parts: Iterator[bytes]) -> BinaryIO:
     """Return a file of bytes that are generated from another file, which is closed with it."""
-    return io.BufferedReader(_Generated(file, parts), _PART)
+    return io.BufferedReader(_Generated(file, parts), MIB)
 
 
 class _Generated(io.RawIOBase):

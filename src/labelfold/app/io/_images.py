@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from labelfold.app.io._problems import (
+from labelfold.app.io._errors import (
     FileProblem,
     count,
     did_you_mean,
@@ -23,37 +23,23 @@ from labelfold.app.io._problems import (
     pa,
     read_from,
 )
+from labelfold.app.io._files import MAX_UNPACKED, MIB
 from labelfold.app.io._sources import Request, folder_of
 from labelfold.rows import in_order
 
 FILE, CLASS = "file", "class"
 _UNLABELLED = ("unlabelled", "unlabeled")
 # If all images have one size, of at most this many pixels a side, they are read at that size; otherwise at the
-# default.
-_LARGEST, _USUAL = 64, (32, 32)
-_HEADERS = 200  # number of images whose size is checked
-_AT_ONCE = 256  # files read by one task
+# usual side.
+_MAX_SIDE, _USUAL_SIDE = 64, 32
+# Number of images whose size is checked, and that are read by one task.
+_SOME = 200
 _CHANNELS = ("red", "green", "blue")
-_MOST_BYTES = 1 << 33
-_MOST_PIXELS = 1 << 27  # most pixels of one image
+# Largest number of bytes of all images.
+_MAX_BYTES = 8192 * MIB
 # Formats that Pillow decodes itself. For others, such as PostScript, it starts programs.
-_FORMATS = (
-    "PNG",
-    "JPEG",
-    "MPO",
-    "GIF",
-    "BMP",
-    "DIB",
-    "TIFF",
-    "WEBP",
-    "AVIF",
-    "JPEG2000",
-    "PPM",
-    "TGA",
-    "ICO",
-    "PCX",
-    "SGI",
-)
+_NAMES = "PNG JPEG MPO GIF BMP DIB TIFF WEBP AVIF JPEG2000 PPM TGA ICO PCX SGI"
+_FORMATS = _NAMES.split()
 
 
 def read_folder(folder: Path, kind: str, request: Request) -> Any:
@@ -109,15 +95,15 @@ def with_pixels(where: Any, table: Any, column: str, request: Request) -> tuple[
     colour = bool(request.reading.colour)
     size = request.reading.image_size or _usual_size(root, paths)
     shape = (*size, 3) if colour else size
-    if len(paths) * int(np.prod(shape)) * 8 > _MOST_BYTES:
-        side = int((_MOST_BYTES / 8 / len(paths) / (3 if colour else 1)) ** 0.5)
+    if len(paths) * int(np.prod(shape)) * 8 > _MAX_BYTES:
+        side = int((_MAX_BYTES / 8 / len(paths) / (3 if colour else 1)) ** 0.5)
         raise FileProblem(
             f"{where} has {count(len(paths), 'image')}, which at {size[0]}x{size[1]} would take "
             f"{len(paths) * np.prod(shape) * 8 / 2**30:,.0f} GB; give --image-size {side} or less."
         )
     X = np.empty((len(paths), int(np.prod(shape))), dtype=np.float32)
     read = np.zeros(len(paths), dtype=bool)
-    starts = range(0, len(paths), _AT_ONCE)
+    starts = range(0, len(paths), _SOME)
     work = partial(_read_some, root, paths, size, colour)
     with warnings.catch_warnings():
         # the image is left out, and a note names it
@@ -162,14 +148,14 @@ def pixel_names(shape: Sequence[int]) -> list[str]:
 def _usual_size(root: Path, paths: Sequence[str | None]) -> tuple[int, int]:
     """Return the common size of small images, or the default size."""
     sizes: Counter[tuple[int, int]] = Counter()
-    for i in np.unique(np.linspace(0, len(paths) - 1, _HEADERS).astype(int)):
+    for i in np.unique(np.linspace(0, len(paths) - 1, _SOME).astype(int)):
         try:
             with _opened(root / (paths[i] or "")) as image:
                 sizes[image.height, image.width] += 1
         except Exception:  # reported when the image is read
             continue
-    same = next(iter(sizes)) if len(sizes) == 1 else _USUAL
-    return same if max(same) <= _LARGEST else _USUAL
+    same = next(iter(sizes)) if len(sizes) == 1 else None
+    return same if same is not None and max(same) <= _MAX_SIDE else (_USUAL_SIDE, _USUAL_SIDE)
 
 
 @contextmanager
@@ -188,7 +174,7 @@ def _read_some(
     root: Path, paths: Sequence[str | None], size: tuple[int, int], colour: bool, start: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return images as rows, and a mask of those that could be read."""
-    some = paths[start : start + _AT_ONCE]
+    some = paths[start : start + _SOME]
     X = np.zeros((len(some), size[0] * size[1] * (3 if colour else 1)), dtype=np.float32)
     good = np.zeros(len(some), dtype=bool)
     for i, name in enumerate(some):
@@ -206,7 +192,7 @@ def _read(path: Path, size: tuple[int, int], colour: bool) -> np.ndarray:
     height, width = size
     mode = "RGB" if colour else "L"
     with _opened(path) as image:
-        if image.width * image.height > _MOST_PIXELS:
+        if _is_bomb(image):
             raise ValueError("it unpacks to too many pixels")
         image.draft(mode, (2 * width, 2 * height))  # a large JPEG is decoded at a reduced size
         flat = _plain(ImageOps.exif_transpose(image), mode)
@@ -220,7 +206,7 @@ def picture(path: Path, side: int) -> Any:
     try:
         with warnings.catch_warnings(), _opened(path) as image:
             warnings.simplefilter("ignore")
-            if image.width * image.height > _MOST_PIXELS:
+            if _is_bomb(image):
                 return None
             image.draft("RGB", (side, side))
             flat = _plain(ImageOps.exif_transpose(image), "RGB")
@@ -228,6 +214,11 @@ def picture(path: Path, side: int) -> Any:
         return flat
     except Exception:  # a decoder can raise any error
         return None
+
+
+def _is_bomb(image: Any) -> bool:
+    """Tell whether an image takes too many bytes as 64-bit numbers, as which images of many bits are read."""
+    return bool(8 * image.width * image.height > MAX_UNPACKED)
 
 
 def _plain(image: Any, mode: str) -> Any:

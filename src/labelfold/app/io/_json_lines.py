@@ -12,16 +12,13 @@ import numpy as np
 from pyarrow import json as arrow_json
 
 from labelfold.app.io._arrow_tables import gathered, table_of
-from labelfold.app.io._csv import WINDOWS
-from labelfold.app.io._files import open_text
-from labelfold.app.io._problems import FileProblem, one_line, pa, reporting
+from labelfold.app.io._csv import LINES, WINDOWS
+from labelfold.app.io._errors import FileProblem, one_line, pa, reporting
+from labelfold.app.io._files import BLOCK, open_text
 from labelfold.app.io._sources import Request
 
-_CHUNK = 1 << 24
-# Number of lines of a chunk that are searched for keys.
-_LOOKED_AT = 500
 # Deepest nesting that is passed to pyarrow, which has no limit of its own.
-_MOST_BRACKETS = 1000
+_MAX_DEPTH = 1000
 
 
 def read_json_lines(path: Path, kind: str, request: Request) -> Any:
@@ -57,7 +54,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
     """Yield whole lines, some megabytes at a time."""
     with open_text(path) as file:
         left = file.read(3).removeprefix(b"\xef\xbb\xbf")
-        while part := file.read(_CHUNK):
+        while part := file.read(BLOCK):
             lines, mark, left = (left + part).rpartition(b"\n")
             if lines.strip():
                 yield lines + mark
@@ -70,7 +67,7 @@ def _parsed(chunk: bytes, as_text: dict[str, Any]) -> Any:
 
     Text that looks like a date stays text, as in a CSV file; ``as_text`` collects the keys of such columns.
     """
-    if _brackets(chunk) > _MOST_BRACKETS:
+    if _brackets(chunk) > _MAX_DEPTH:
         return None
     known = len(as_text)
     options = arrow_json.ReadOptions(block_size=len(chunk) + 1)
@@ -171,7 +168,7 @@ def _flat(found: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 def _refuse_other_keys(path: Path, chunk: bytes) -> None:
     """Raise an error if nearly every line has different keys, so that there is no table."""
-    lines = chunk.split(b"\n", _LOOKED_AT)[:_LOOKED_AT]
+    lines = chunk.split(b"\n", LINES)[:LINES]
     keys: list[str] = []
     for line in lines:
         try:
@@ -179,7 +176,7 @@ def _refuse_other_keys(path: Path, chunk: bytes) -> None:
         except (ValueError, RecursionError):  # reported when the line is read
             return
         keys += found if isinstance(found, dict) else ()
-    if len(lines) == _LOOKED_AT and len(set(keys)) > 0.5 * len(keys):
+    if len(lines) == LINES and len(set(keys)) > 0.5 * len(keys):
         raise FileProblem(
             f"{path} has other keys in nearly every line, such as {keys[0]!r} and {keys[-1]!r}; a table has the same "
             "ones in all."

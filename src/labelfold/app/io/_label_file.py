@@ -1,4 +1,4 @@
-"""Labels from a separate file: ``--labels``."""
+"""Files of labels: a table of labels beside the rows (``--labels``), and the journal of the labelling page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from labelfold.app.io._arrow_tables import as_written
-from labelfold.app.io._files import is_packed, writable_file
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pd, read_from
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, pd, read_from
+from labelfold.app.io._files import MIB, is_packed, unpacked_name, writable_file
 from labelfold.app.io._sources import Reading, Request, find, read
 from labelfold.app.io._writing import append_synced, handle_of, lock, sync_folder
 from labelfold.tables import matching
@@ -24,12 +24,13 @@ from labelfold.tables import matching
 # Usual names of the column of labels, and of the column of row numbers, in labelling tools.
 _LABELS = ("label", "labels", "class", "target", "y", "choice", "category", "annotation", "annotations")
 ROWS = ("row", "row_number", "row number", "rows", "index")
+# Words in a column of labels that mean no label.
+NO_LABEL = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # Columns of a file of `labelfold label`, after the row number and the ids. The last line of a row counts, and an
 # empty label removes the label.
 JOURNAL = ("label", "time", "who", "how")
-_LONGEST_HEADER = 1 << 20
 # A quoted cell may contain line breaks. A row has at most this many lines.
-_LINES_OF_A_ROW = 20
+_MAX_LINES = 20
 
 
 class LabelFile:
@@ -77,7 +78,7 @@ class LabelFile:
         if not isinstance(path, Path) or is_packed(path) or path.suffix.lower() not in (".csv", ".tsv"):
             return None
         with read_from(path), path.open("rb") as file:
-            start = file.readline(_LONGEST_HEADER)
+            start = file.readline(MIB)
             header = next(iter(label_lines(start).rows), [])
             if not set(JOURNAL) <= set(header) or len(set(header)) < len(header):
                 return None
@@ -278,7 +279,7 @@ def label_lines(content: bytes) -> LabelLines:
         i += taken
     # an interrupted write of a cell with line breaks leaves complete lines
     last = len(lines)
-    if good < last <= good + _LINES_OF_A_ROW and _quotes_open(lines[good:]):
+    if good < last <= good + _MAX_LINES and _quotes_open(lines[good:]):
         bad, last = bad - (last - good), good
     finished = last == len(lines) and not left
     return LabelLines(rows, bad, len(content) if finished else sum(len(line) + 1 for line in lines[:last]))
@@ -290,7 +291,7 @@ def _quotes_open(lines: Sequence[bytes]) -> bool:
 
 def _row_at(lines: Sequence[bytes], start: int, width: int) -> tuple[list[str] | None, int]:
     """Return the row that begins at a line, None if there is none, and its number of lines."""
-    for taken in range(1, min(_LINES_OF_A_ROW, len(lines) - start) + 1):
+    for taken in range(1, min(_MAX_LINES, len(lines) - start) + 1):
         some = lines[start : start + taken]
         if _quotes_open(some):
             continue
@@ -314,7 +315,7 @@ def _cells(line: bytes, width: int) -> list[str] | None:
 # Columns after the row number and the ids. The last column holds digests of the row and of the table.
 FIELDS = (*JOURNAL, "predicted", "confidence", "content")
 
-_FAR = 1 << 40  # byte to lock on Windows, far beyond the end of the file
+_FAR = 1_000_000_000_000  # byte to lock on Windows, far beyond the end of the file
 
 
 @dataclass(frozen=True)
@@ -374,6 +375,33 @@ class Journal:
         Sentences for the user.
     """
 
+    # Names of its columns after the row number and the ids, and names that no class can have, in lower case.
+    fields = FIELDS
+    no_class = frozenset(word.lower() for word in NO_LABEL) | {"-1"}
+
+    @staticmethod
+    def beside(where: Any, reading: Reading) -> Path:
+        """Return the default file of a source: beside it, or in the current folder if it is not a file.
+
+        >>> Journal.beside(Path("data/measurements.csv.gz"), Reading()).as_posix()
+        'data/measurements.labels.csv'
+        """
+        path = where if isinstance(where, Path) else getattr(where, "path", None)
+        if path is None:
+            path = Path(f"{where.url.database or 'database'}.db")
+        path = path.resolve() if not path.name else path
+        stem = path.name if path.is_dir() else unpacked_name(path).stem
+        part = "".join(c if c.isalnum() or c in "-_" else "_" for c in reading.table or reading.sheet or "")
+        return path.parent / f"{stem}{'.' if part else ''}{part}.labels.csv"
+
+    @staticmethod
+    def refuse_taken(path: str | os.PathLike[str]) -> None:
+        """Raise an error if another page writes to the file; called before the table is read."""
+        path = Path(path)
+        if path.is_file():
+            with suppress(OSError), handle_of(path, os.O_RDWR) as handle:  # reported when it is opened
+                _lock_journal(handle, path)
+
     def __init__(
         self, path: str | os.PathLike[str], ids: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> None:
@@ -393,7 +421,7 @@ class Journal:
                 f"Labels cannot be written to {self.path}: {error.strerror or error}; name another file with -o."
             ) from error
         try:
-            _take(self._handle, self.path)
+            _lock_journal(self._handle, self.path)
             self._open([str(name) for name in ids], columns)
         except BaseException:
             os.close(self._handle)
@@ -510,16 +538,7 @@ class Journal:
             self._handle = -1
 
 
-def refuse_taken(path: str | os.PathLike[str]) -> None:
-    """Raise an error if another page writes to the file; called before the table is read."""
-    path = Path(path)
-    if not path.is_file():
-        return
-    with suppress(OSError), handle_of(path, os.O_RDWR) as handle:  # an error is reported when it is opened
-        _take(handle, path)
-
-
-def _take(handle: int, path: Path) -> None:
+def _lock_journal(handle: int, path: Path) -> None:
     os.lseek(handle, _FAR, os.SEEK_SET)
     if lock(handle) is False:
         raise FileProblem(

@@ -1,4 +1,4 @@
-"""Files of numbers without column names: NPZ and svmlight."""
+"""Files of numbers without a table: NPZ, NPY, svmlight and .h5ad, of which a copy is written too."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from labelfold.app.io._arrow_tables import chosen, group_values
-from labelfold.app.io._files import open_text, refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, did_you_mean, listed, one_line, pd, read_from, reporting
+from labelfold.app.io._errors import FileProblem, did_you_mean, listed, one_line, pd, read_from, reporting
+from labelfold.app.io._files import BLOCK, open_text, refuse_bomb, zip_sizes
 from labelfold.app.io._sources import Matrix, Request
 from labelfold.app.io._writing import finished_file
 
 # More columns than this, if most of them are empty, are refused as an error in the file.
-_MOST_UNUSED = 10_000_000
+_MAX_UNUSED = 10_000_000
 
 
 def npz_source(path: Path, kind: str, request: Request) -> Matrix:
@@ -87,7 +87,7 @@ def svmlight_source(path: Path, kind: str, request: Request) -> Matrix:
     if first < index_base:
         raise FileProblem(f"{path} counts its columns from 0, and the file the model was fitted on from 1.")
     d = X.shape[1] - index_base
-    if d > _MOST_UNUSED and d > 100 * X.nnz:
+    if d > _MAX_UNUSED and d > 100 * X.nnz:
         raise FileProblem(
             f"{path} has an index of {d:,}, which would make as many columns, though it holds {X.nnz:,} values in "
             "all; number the columns from 1 up without gaps."
@@ -161,7 +161,7 @@ def _matrix(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
     try:
         if data.dtype.kind not in "fiub":
             raise ValueError(f"its values are of type {data.dtype}")
-        if max(map(int, shape)) > max(_MOST_UNUSED, 100 * len(data)):
+        if max(map(int, shape)) > max(_MAX_UNUSED, 100 * len(data)):
             raise ValueError(
                 f"its shape is {tuple(map(int, shape))}, though it holds {len(data):,} values in all"
             )
@@ -186,7 +186,7 @@ def npy_source(path: Path, kind: str, request: Request) -> Matrix:
     _refuse_ids(path, request)
     cure = "write it with numpy.save, or copy it again"
     with reporting(path, "is not a whole NPY file of numbers", cure), path.open("rb") as file:
-        # not the file itself, of which NumPy reads on its own and takes a failure of the disk for the end
+        # NumPy would read the file itself by its descriptor, and take a failure of the disk for the end of the file
         X = np.load(
             SimpleNamespace(read=file.read, readline=file.readline, seek=file.seek), allow_pickle=False
         )
@@ -216,7 +216,7 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     import anndata
     import h5py
 
-    with _worded(path):
+    with _h5ad_problems(path):
         with h5py.File(path) as file:
             if {"obs", "var"} <= set(file) and "X" not in file:
                 raise FileProblem(f"{path} has no X; save the matrix that is to be learned from as X.")
@@ -277,7 +277,7 @@ def write_copy(
     import h5py
 
     writable_copy(source, path)
-    with _worded(source), finished_file(path) as file:
+    with _h5ad_problems(source), finished_file(path) as file:
         for part in _parts(source):
             file.write(part)
         file.flush()
@@ -304,14 +304,14 @@ def _parts(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while True:
             with read_from(path):
-                part = file.read(1 << 24)
+                part = file.read(BLOCK)
             if not part:
                 return
             yield part
 
 
 @contextmanager
-def _worded(path: Path) -> Iterator[None]:
+def _h5ad_problems(path: Path) -> Iterator[None]:
     """Turn errors about a file into one sentence, and suppress the warnings of anndata."""
     with reporting(path, "is not a whole .h5ad file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -16,20 +16,23 @@ import zlib
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labelfold.app.io._files import existing_file, most_unpacked, refuse_bomb, writable_file
-from labelfold.app.io._problems import FileProblem, listed, one_line, read_from
+from labelfold.app.io._errors import FileProblem, listed, one_line, pd, read_from
+from labelfold.app.io._files import MIB, existing_file, max_unpacked, refuse_bomb, writable_file
 from labelfold.app.io._writing import undated, write_finished
 from labelfold.saved import public_path, public_paths
 from labelfold.utils import warn_user
+
+if TYPE_CHECKING:
+    from labelfold.app.io._tables import Table
 
 FORMAT = "labelfold-model"
 FORMAT_VERSION = 2  # version 1 stored module paths
 _NOTE = "labelfold.json"
 _SCHEMA = "schema.json"
 _VERSIONS = ("labelfold", "scikit-learn")
-_NOTE_LIMIT = 256 * 2**20
+_MAX_NOTE = 256 * MIB  # parsed, it takes several times its size
 
 # Arrays that skops knows only under older names, and the dtype of an array, which it stores as an empty array.
 _HARMLESS = {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix", "numpy.dtype"}
@@ -45,6 +48,41 @@ class SavedModel:
 
     model: Any
     meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def recipe(self) -> Any:
+        """The recipe at the start of the model, or None."""
+        return getattr(self.model, "named_steps", {}).get("recipe")
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The columns of a table that the model reads; None if it takes them by their number, or all."""
+        if self.recipe is None:
+            return self.meta.get("feature_names") or self.meta.get("columns")
+        return self.recipe.used_ if hasattr(self.recipe, "feature_names_in_") else None
+
+    def rows_of(self, table: Table) -> tuple[Any, int]:
+        """Return the rows of a table in the form that the model was fitted on, and the number of cells filled.
+
+        These are missing and infinite cells of a matrix, in place of which the model has medians.
+        """
+        filled, named = 0, table.feature_names is not None
+        if self.recipe is not None and self.columns is not None and named:
+            return table.columns(), filled
+        expected = self.meta.get("n_features")
+        table = table.padded(expected)
+        X, medians = table.raw, self.meta.get("medians")
+        if self.recipe is None or named:
+            X, filled = (table.X, 0) if medians is None else table.filled(medians)
+        if expected not in (None, X.shape[1]):
+            raise FileProblem(
+                f"{table.source} has {X.shape[1]} columns for X where the model was fitted on {expected}; leave out "
+                "others with --drop."
+            )
+        names = self.meta.get("feature_names")
+        if names is not None and hasattr(X, "__array__"):
+            X = pd.DataFrame(X, columns=names, copy=False)
+        return X, filled
 
 
 def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
@@ -179,7 +217,7 @@ def _packed(dumped: bytes, note: dict[str, Any], compression: int = zipfile.ZIP_
         archive.writestr(_NOTE, json.dumps(note))
     packed, unpacked = buffer.getvalue(), sum(m.file_size for m in archive.infolist())
     # a file that would be refused as a decompression bomb is stored without compression
-    small = compression == zipfile.ZIP_STORED or unpacked <= most_unpacked(len(packed))
+    small = compression == zipfile.ZIP_STORED or unpacked <= max_unpacked(len(packed))
     return packed if small else _packed(dumped, note, zipfile.ZIP_STORED)
 
 
@@ -205,7 +243,7 @@ def _read_note(path: Path, data: bytes) -> dict[str, Any]:
             damaged = archive.testzip()
             if damaged is not None:
                 raise _damaged(path, f"{damaged} in it does not match its checksum")
-            if archive.getinfo(_NOTE).file_size > _NOTE_LIMIT:
+            if archive.getinfo(_NOTE).file_size > _MAX_NOTE:
                 raise _foreign(path, f"its {_NOTE} is too large")
             note = json.loads(archive.read(_NOTE))
     except (zipfile.BadZipFile, zlib.error) as error:

@@ -9,11 +9,11 @@ from typing import Any
 
 from labelfold.app.io._arrow_tables import gathered, in_blocks, table_of
 from labelfold.app.io._csv import distinct_names
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, reporting
 from labelfold.app.io._files import refuse_bomb, zip_sizes
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, reporting
 from labelfold.app.io._sources import Request
 
-_LOOKED_AT = 20  # rows that are searched for the header
+_LINES = 20  # rows that are searched for the header
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:
@@ -49,7 +49,7 @@ def _rows(path: Path, book: Any, wanted: str | None) -> tuple[Iterator[Sequence[
 
 def _blocks(path: Path, name: str, rows: Iterator[Sequence[Any]], request: Request) -> Iterator[Any]:
     """Yield the rows below the header as Arrow tables."""
-    first = list(islice(rows, _LOOKED_AT))
+    first = list(islice(rows, _LINES))
     if not first:
         raise FileProblem(f"{path} has nothing in sheet {name!r}.")
     # a title above the table fills few cells of its row
@@ -64,7 +64,7 @@ def _blocks(path: Path, name: str, rows: Iterator[Sequence[Any]], request: Reque
         request.note(f"{path} has columns of the same name; the later ones are called {listed(renamed)}.")
     unnamed = {j for j, cell in enumerate(header) if cell == ""}
     for block in in_blocks(rows, len(names)):
-        # a column without a name and without a value exists only by its formatting
+        # a column without a name and without a value holds formatting only
         unnamed -= {j for j in unnamed if any(row[j] != "" for row in block)}
         yield table_of(names, [[_value(cell) for cell in row] for row in block]).drop_columns(
             [names[j] for j in unnamed]

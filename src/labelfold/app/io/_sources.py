@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from labelfold.app.io._errors import FileProblem, did_you_mean, read_from
 from labelfold.app.io._files import existing_file, is_packed, unpacked_name
-from labelfold.app.io._problems import FileProblem, did_you_mean, read_from
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{2}")
 
@@ -244,16 +244,16 @@ def _refuse_options(where: Any, source: TableSource, reading: Reading) -> None:
             continue
         if option in _OF_IMAGES:
             raise FileProblem(
-                f"{where} holds no images, so it has no {_said(option)}; a folder of images has one, and a table "
+                f"{where} holds no images, so it has no {_in_words(option)}; a folder of images has one, and a table "
                 "whose column of paths --image names."
             )
         given = "" if isinstance(value, bool | tuple) else f" {value}"
         raise FileProblem(
-            f"{where} is read as {source.name}, which has no {_said(option)}; leave out --{option}{given}."
+            f"{where} is read as {source.name}, which has no {_in_words(option)}; leave out --{option}{given}."
         )
 
 
-def _said(option: str) -> str:
+def _in_words(option: str) -> str:
     return option.replace("_", " ")
 
 

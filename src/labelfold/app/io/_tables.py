@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,13 @@ from labelfold.app.io._arrow_tables import (
     group_values,
     plain_numbers,
 )
-from labelfold.app.io._label_file import LabelFile
-from labelfold.app.io._problems import FileProblem, count, did_you_mean, listed, pa, pd
-from labelfold.app.io._sources import Matrix, Reading, Request, find, needed, read
-from labelfold.tables import PLAIN, matching, parsed, writing_of
+from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, pa, pd
+from labelfold.app.io._label_file import NO_LABEL, LabelFile
+from labelfold.app.io._sources import Matrix, Reading, Request, find, folder_of, needed, read
+from labelfold.tables import Blocks, matching, written_numbers
 
-EMPTY = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
-_MANY = 20
+_MAX_CLASSES = 20
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
@@ -84,6 +84,30 @@ class Table:
             return None
         shape = (*self.images["size"], *([3] if self.images["colour"] else []))
         return shape if np.prod(shape) == self.raw.shape[1] else None
+
+    @property
+    def image_files(self) -> list[Path] | None:
+        """The file of each row, if rows are images with known paths; otherwise None."""
+        if self.images is None or self.ids is None or self.images["column"] not in self.ids:
+            return None
+        root = folder_of(self.source)
+        return [root / str(name).strip() for name in self.ids[self.images["column"]]]
+
+    def picture(self, row: int, side: int) -> Any:
+        """Return the image of a row, with sides of at most ``side`` pixels; None if it cannot be read."""
+        from labelfold.app.io._images import picture  # only rows that are images need Pillow
+
+        return None if self.image_files is None else picture(self.image_files[row], side)
+
+    def columns_named(self, role: str, patterns: Sequence[str]) -> list[str]:
+        """Return the columns that names and patterns match, or raise an error for one without a match."""
+        names = self.feature_names or [f"x{j}" for j in range(self.raw.shape[1])]  # as a recipe calls them
+        return chosen(self.source, names, role, patterns)
+
+    def as_written(self, names: Sequence[str]) -> Any:
+        """Return some columns as a DataFrame, text as written."""
+        blocks = isinstance(self.raw, Blocks)
+        return as_written(pa.concat_tables(self.raw.read(list(names))) if blocks else self.raw, names)
 
     @cached_property
     def X(self) -> Any:
@@ -206,7 +230,7 @@ def read_table(
     )
     content, images = read(source, path, request), None
     if reading.image is not None or source.name == "images":
-        content, images, request = pictured(path, source, content, request)
+        content, images, request = with_images(path, source, content, request)
     if isinstance(content, Matrix):
         found, ignored = from_matrix(path, content, request)
     else:
@@ -268,7 +292,7 @@ def read_target(values: Any, unlabeled_values: Sequence[str] | None = None) -> n
 def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
     """Return distinct values as labels, None for values that mean unlabelled."""
     text = values.astype(str).str.strip()
-    spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or EMPTY} | {""}
+    spellings = {_WHOLE.sub(r"\1", str(v).strip()) for v in unlabeled_values or NO_LABEL} | {""}
     named = text.str.replace(_WHOLE, r"\1", regex=True).isin(spellings)
     missing = (values.isna() | named).to_numpy(dtype=bool)
     present = values[~missing]
@@ -289,19 +313,11 @@ def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers if all are; '007' stays text, and so does 'inf' among whole numbers."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
-        return _written_numbers(labels) if len(labels) > _MANY else labels
+        return (written_numbers(labels) if len(labels) > _MAX_CLASSES else None) or labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):
         return labels if whole else [float(v) for v in labels]
     return [int(float(v)) for v in labels] if whole else [float(v) for v in labels]
-
-
-def _written_numbers(labels: list[str]) -> list:
-    """Return text labels as numbers if all have a decimal comma, thousands separators or the same unit."""
-    writing, share = writing_of(labels)
-    if share < 1 or writing == PLAIN:
-        return labels
-    return parsed(pa.chunked_array([labels]), writing).to_pylist()
 
 
 def refuse_gaps(path: Any, X: Any, names: list[str] | None) -> None:
@@ -386,7 +402,7 @@ def without_gaps(X: Any) -> tuple[Any, list[str]]:
     ]
 
 
-def pictured(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
+def with_images(path: Any, source: Any, frame: Any, request: Request) -> tuple[Any, dict[str, Any], Request]:
     """Return a table with pixels in place of paths, the facts about the images, and its ids and targets."""
     needed(path, "PIL", "images")
     from labelfold.app.io._images import CLASS, FILE, with_pixels

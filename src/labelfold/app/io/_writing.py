@@ -17,23 +17,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from labelfold.app.io._errors import FileProblem, Refusal, one_line, pa, pd
 from labelfold.app.io._files import writable_file, writable_folder
-from labelfold.app.io._problems import FileProblem, one_line, pa, pd
 
 # Spreadsheets skip white space before a formula, and read full-width signs as plain ones.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_WRITES = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".npz": "npz",
-    ".h5ad": "h5ad",
-}
+_WRITES = {f".{kind}": kind for kind in ("parquet", "csv", "tsv", "npz", "h5ad")} | {".pq": "parquet"}
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
-_SWEEPS = os.name == "posix"  # elsewhere a file that is open for its lock cannot be renamed
-_FIRST_DAY = time.struct_time((1980, 1, 1, 0, 0, 0, 1, 1, 0))
+_CAN_LOCK_AND_RENAME = os.name == "posix"  # elsewhere a file that is open for its lock cannot be renamed
+_FIRST_DAY = time.strptime("1980", "%Y")
 
 
 def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
@@ -52,6 +45,31 @@ def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
 
         writable_copy(source, path)
     return writable_file(path)
+
+
+def refuse_destination(where: Any, output: Path | None, to_table: str | None, *read: object) -> None:
+    """Raise an error if results cannot be written, before any work.
+
+    Parameters
+    ----------
+    where : path or Database
+        The source of the rows.
+    output : Path, optional
+        The file to write.
+    to_table : str, optional
+        The new table of the source to write.
+    *read : path
+        Further files that are read.
+    """
+    if output is not None:
+        writable_file(output, where, *read)
+        writable_table(output, where)
+    if to_table is not None:
+        if not hasattr(where, "refuse_table"):
+            raise Refusal(
+                f"--to-table writes to the database that the rows come from, and {where} is not one."
+            )
+        where.refuse_table(to_table)
 
 
 def write_table(
@@ -189,13 +207,13 @@ def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     b'whole'
     """
     place = Path(path).resolve()
-    _sweep(place.parent)
+    _remove_abandoned(place.parent)
     done = False
     try:
         while not done:
             # exclusive creation under a random name: an existing file or link is never written to
-            file = (aside := _aside(place.parent)).open("xb")
-            with _unswept(aside) as held:
+            file = (aside := _unfinished_in(place.parent)).open("xb")
+            with _locked_until_done(aside) as held:
                 with file:
                     if not held:
                         continue
@@ -248,11 +266,11 @@ def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
     ['new']
     """
     places = [writable_file(folder / name) for name in names]
-    _sweep(folder)
-    aside = _aside(folder)
+    _remove_abandoned(folder)
+    aside = _unfinished_in(folder)
     try:
         aside.mkdir()
-        with _unswept(aside):
+        with _locked_until_done(aside):
             yield aside
             written = {path.name for path in aside.iterdir()}
             for place in sorted(places, key=lambda place: place.name not in written):  # removals come last
@@ -266,18 +284,18 @@ def finished_together(folder: Path, names: Iterable[str]) -> Iterator[Path]:
         raise _not_written(folder, error) from error
 
 
-def _aside(folder: Path) -> Path:
+def _unfinished_in(folder: Path) -> Path:
     return folder / f".{secrets.token_hex(8)}.part"
 
 
 @contextmanager
-def _unswept(aside: Path) -> Iterator[bool]:
+def _locked_until_done(aside: Path) -> Iterator[bool]:
     """Lock an unfinished file or folder, and remove it at the end if it still exists.
 
     Yields False if another process removed it before it was locked.
     """
     handle, held = None, True
-    if _SWEEPS:
+    if _CAN_LOCK_AND_RENAME:
         try:
             handle = os.open(aside, os.O_RDONLY)
             held = lock(handle) is not False and os.fstat(handle).st_nlink > 0
@@ -291,10 +309,10 @@ def _unswept(aside: Path) -> Iterator[bool]:
             os.close(handle)
 
 
-def _sweep(folder: Path) -> None:
+def _remove_abandoned(folder: Path) -> None:
     """Remove the unfinished files and folders of processes that have ended."""
     with suppress(OSError):
-        for entry in os.scandir(folder) if _SWEEPS else ():
+        for entry in os.scandir(folder) if _CAN_LOCK_AND_RENAME else ():
             if not _UNFINISHED.fullmatch(entry.name) or entry.is_symlink():
                 continue
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK

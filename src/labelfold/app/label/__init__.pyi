@@ -1,11 +1,11 @@
 from ._notebook import (
     label as label,
-    missing as missing,
+    missing_packages as missing_packages,
 )
-from ._run import (
+from ._server import (
+    open_browser as open_browser,
     open_page as open_page,
-    show as show,
 )
 from ._table import (
-    material as material,
+    prepare_table as prepare_table,
 )

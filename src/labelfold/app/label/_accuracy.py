@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,19 +22,12 @@ import numpy as np
 from labelfold import LabelFold
 from labelfold.app.compare import HeldOutPredictions
 
-# The grid: values of the current error, and of the power.
+# The grid of the posterior: values of the current error, and of the power.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
 _POWER = np.linspace(0.0, 3.0, 13)
 
-# The shift of the number of labels (5 above), the power of the weights, and the largest error.
-_SHIFT, _FORGET, _MOST_ERROR = 5.0, 1.0, 0.97
-
-# Prior on the grid: Jeffreys' for the error, uniform for the power.
-_STEP = np.gradient(np.exp(_LOG_ERROR))
-_LOG_PRIOR = (np.log(_STEP) - (_LOG_ERROR + np.log1p(-np.exp(_LOG_ERROR))) / 2)[:, None]
-
-# Most points of the learning curve, and least number of random rows for a forecast.
-_MOST_POINTS, _LEAST_FORECAST = 40, 5
+# The shift of the number of labels, and the largest error.
+_SHIFT, _MAX_ERROR = 5.0, 0.97
 
 
 @dataclass(frozen=True)
@@ -84,7 +77,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class DoubtfulLabel:
     """A label that leave-one-out contradicts with high confidence.
 
     Attributes
@@ -109,18 +102,18 @@ def expected(answers: Sequence[Answer]) -> Expected | None:
     return _at(tuple(_random(answers)), _labels(answers), 0)
 
 
-def curve(answers: Sequence[Answer]) -> list[Expected]:
-    """Return the estimated accuracy after random answers, at most forty points."""
+def curve(answers: Sequence[Answer], points: int = 40) -> list[Expected]:
+    """Return the estimated accuracy after random answers, at so many points at most."""
     pairs = _random(answers)
-    stops = np.unique(np.linspace(1, len(pairs), min(len(pairs), _MOST_POINTS)).astype(int))
+    stops = np.unique(np.linspace(1, len(pairs), min(len(pairs), points)).astype(int))
     found = [_at(tuple(pairs[:stop]), pairs[stop - 1][0] + 1, 0) for stop in stops if stop <= len(pairs)]
     return [one for one in found if one is not None]
 
 
-def forecast(answers: Sequence[Answer], more: int = 20) -> Expected | None:
-    """Return the estimated accuracy with more labels; None if there are fewer than five random rows."""
+def forecast(answers: Sequence[Answer], more: int = 20, rows: int = 5) -> Expected | None:
+    """Return the estimated accuracy with more labels; None if there are fewer than ``rows`` random rows."""
     pairs = _random(answers)
-    return _at(tuple(pairs), _labels(answers), more) if len(pairs) >= _LEAST_FORECAST else None
+    return _at(tuple(pairs), _labels(answers), more) if len(pairs) >= rows else None
 
 
 def _random(answers: Sequence[Answer]) -> list[tuple[int, bool]]:
@@ -140,9 +133,9 @@ def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected
         return None
     then, right = np.array(pairs).T
     gone = np.log((labels + _SHIFT) / (then + _SHIFT))
-    q = np.minimum(np.exp(_LOG_ERROR[:, None, None] + _POWER[:, None] * gone), _MOST_ERROR)  # (e, b, n)
-    weight = np.exp(-_FORGET * gone)
-    fit = (weight * np.where(right, np.log1p(-q), np.log(q))).sum(axis=2) + _LOG_PRIOR
+    q = np.minimum(np.exp(_LOG_ERROR[:, None, None] + _POWER[:, None] * gone), _MAX_ERROR)  # (e, b, n)
+    weight = np.exp(-gone)
+    fit = (weight * np.where(right, np.log1p(-q), np.log(q))).sum(axis=2) + _log_prior()
     p = np.exp(fit - fit.max())
     p /= p.sum()
     fall = _POWER * np.log((labels + more + _SHIFT) / (labels + _SHIFT))
@@ -156,7 +149,14 @@ def _at(pairs: tuple[tuple[int, bool], ...], labels: int, more: int) -> Expected
     return Expected(float(1 - p @ error), float(low), float(high), len(pairs), labels + more)
 
 
-def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
+@cache
+def _log_prior() -> np.ndarray:
+    """Return the logarithm of the prior on the grid: Jeffreys' for the error, uniform for the power."""
+    error = np.exp(_LOG_ERROR)
+    return (np.log(np.gradient(error)) - (_LOG_ERROR + np.log1p(-error)) / 2)[:, None]
+
+
+def doubtful_labels(fold: LabelFold, labels: Any) -> list[DoubtfulLabel]:
     """Return labels that leave-one-out contradicts with high confidence, highest first.
 
     The only label of a class is never returned, since its class cannot be predicted without it.
@@ -173,4 +173,6 @@ def look_again(fold: LabelFold, labels: Any) -> list[Doubt]:
     said, sure = np.asarray(fold.loo_predictions_).astype(str), np.asarray(fold.loo_confidence_)
     _, kind, count = np.unique(own, return_inverse=True, return_counts=True)
     held_out = HeldOutPredictions(said, sure, count[kind] > 1, "leaving out one row at a time")
-    return [Doubt(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)]
+    return [
+        DoubtfulLabel(int(rows[i]), str(own[i]), str(said[i]), float(sure[i])) for i in held_out.doubtful(own)
+    ]

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare import Data, named_rows, read_data
+from labelfold.app.compare import Data, named_rows, read_data, save_fit
 from labelfold.app.io import Refusal, count, csv_text, pd, read_target
 from labelfold.app.label._accuracy import expected
 from labelfold.app.label._session import Session
 from labelfold.tables import Recipe
 
-_REPORT_SECONDS, _FIT_SECONDS = 60.0, 60.0
+_SECONDS = 60.0  # for a report, and for a fit that is under way
 _one_at_a_time = threading.Lock()  # fits and reports use all cores
 
 
@@ -50,17 +50,16 @@ def predictions_csv(session: Session, safe_csv: bool) -> bytes:
 
 def model_skops(session: Session, safe_csv: bool) -> bytes:
     """Return the current model, with all views weighed, as a model file."""
-    from labelfold.app.compare import fit_notes
-    from labelfold.app.io import save_model
     from labelfold.app.registry import get_method
 
     with _one_at_a_time:
         fold, data = _model_of(session), _data(session)
         fitted = copy(fold).refit(data.targets(), full=True)
         table = replace(session.rows.table, targets=[session.rows.target])
-        notes = fit_notes(get_method("labelfold"), table, data, fitted.embedding_, None)
+        method = get_method("labelfold")
         with tempfile.TemporaryDirectory() as folder:
-            return save_model(data.delivered(fitted), Path(folder) / "model.skops", **notes).read_bytes()
+            path = Path(folder) / "model.skops"
+            return save_fit(path, fitted, method, table, data, fitted.embedding_, None).read_bytes()
 
 
 def report_html(session: Session, safe_csv: bool) -> bytes:
@@ -75,7 +74,7 @@ def report_html(session: Session, safe_csv: bool) -> bytes:
             data.targets(),
             methods=["labelfold"],
             repeats=1,
-            time_limit=_REPORT_SECONDS,
+            time_limit=_SECONDS,
             unlabeled=None,
             ids=data.ids,
             image_shape=rows.image_shape,
@@ -86,7 +85,7 @@ def report_html(session: Session, safe_csv: bool) -> bytes:
             feature_names=data.names,
         )
         found.data = replace(found.data, recipe=rows.recipe)
-        found.notes.insert(0, _honest_words(session))
+        found.notes.insert(0, _accuracy_sentence(session))
         return render(found).encode()
 
 
@@ -101,11 +100,11 @@ EXPORTS: dict[str, tuple[Callable[[Session, bool], bytes], str]] = {
 def _model_of(session: Session) -> Any:
     """Wait for the model of the newest labels, and return it."""
     if session.worker.is_alive():
-        session.worker.idle(_FIT_SECONDS)
-    said = session.said
-    if said is None or said.fold is None:
+        session.worker.idle(_SECONDS)
+    latest = session.latest
+    if latest is None or latest.fold is None:
         raise Refusal("There is no model yet; label rows of two classes, and wait for the first fit.")
-    return said.fold
+    return latest.fold
 
 
 def _data(session: Session) -> Data:
@@ -163,7 +162,7 @@ def _as_text(column: Any) -> Any:
     return column.to_pandas(integer_object_nulls=True)
 
 
-def _honest_words(session: Session) -> str:
+def _accuracy_sentence(session: Session) -> str:
     found = expected(session.marks.answers())
     if found is None:
         return (

@@ -12,17 +12,17 @@ import numpy as np
 from sklearn.utils import check_array
 
 from labelfold.app.io import Refusal, Table, cell_text, count, pd, refusing
-from labelfold.app.label._table import material
+from labelfold.app.label._table import prepare_table
 from labelfold.tables import Recipe, as_arrow, is_table
 
 if TYPE_CHECKING:
-    from labelfold.app.label._run import Running
+    from labelfold.app.label._server import Running
 
 
 _NEEDS = ("starlette", "uvicorn")
 
 
-def missing() -> str:
+def missing_packages() -> str:
     """Return a sentence about missing packages of the page; "" if all are installed."""
     absent = [name for name in _NEEDS if find_spec(name) is None]
     return f"The labelling page needs {', '.join(absent)}: pip install 'labelfold[label]'." if absent else ""
@@ -146,13 +146,13 @@ def label(
     >>> address.startswith("http://127.0.0.1:"), len(labels)
     (True, 150)
     """
-    if lack := missing():
+    if lack := missing_packages():
         raise ImportError(lack)
-    from labelfold.app.label._run import open_page, show
+    from labelfold.app.label._server import open_browser, open_page
 
     with refusing():
         table = _table(X, ids, feature_names)
-        rows = material(
+        rows = prepare_table(
             table,
             _given(y, table.raw.shape[0], unlabeled),
             name=name,
@@ -165,7 +165,7 @@ def label(
         )
     running.start()
     if browser:
-        show(running.url)
+        open_browser(running.url)
     return Labelling(running)
 
 

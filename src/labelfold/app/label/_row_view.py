@@ -12,18 +12,18 @@ from sklearn.preprocessing import StandardScaler
 
 from labelfold.app.compare import correlations
 from labelfold.app.label._session import Session
-from labelfold.app.label._table import Material
-from labelfold.app.report import packed
+from labelfold.app.label._table import TableToLabel
+from labelfold.app.report import as_base64
 from labelfold.rows import dense
 
 _SAMPLE = 2000  # number of rows that a row is compared with
-_MOST_COLUMNS = 300
-_MOST_WORDS = 12
-_LONG = 80  # characters; a longer cell is shown as text
-_SIDE = 1024  # largest side of an image in pixels
+_MAX_COLUMNS = 300
+_MAX_WORDS = 12
+_MAX_CELL = 80  # characters; a longer cell is shown as text
+_MAX_SIDE = 1024  # largest side of an image in pixels
 
 
-class Shown:
+class RowView:
     """The rows of a session as the page shows them.
 
     Parameters
@@ -40,22 +40,22 @@ class Shown:
         self._owner, self._number, self._texts = _owners(rows)
         spread = StandardScaler(with_mean=False).fit(self._X)
         self._mean, self._std = np.asarray(spread.mean_), np.asarray(spread.scale_)
-        self._of: Any = None  # the model of these weights
+        self._of: Any = None  # the predictions that these weights are from
         self._weights: np.ndarray | None = None
         ends = dense(self._X) if rows.image_shape is not None else np.zeros((1, 1))
         self._low, self._high = float(ends.min()), float(ends.max())
 
     def row(self, i: int) -> dict[str, Any]:
         """Return the content of the page for a row: columns, texts, probabilities."""
-        rows, said, marks = self.rows, self.session.said, self.session.marks
+        rows, latest, marks = self.rows, self.session.latest, self.session.marks
         shares: list[dict[str, Any]] = []
-        if said is not None and said.shares is not None:
-            named = zip(said.fold.classes_, said.shares[i].tolist(), strict=True)
+        if latest is not None and latest.shares is not None:
+            named = zip(latest.fold.classes_, latest.shares[i].tolist(), strict=True)
             shares = [{"name": str(name), "p": round(p, 4)} for name, p in named]
             shares.sort(key=lambda one: -one["p"])
-        code = -1 if said is None else int(said.predicted[i])
+        code = -1 if latest is None else int(latest.predicted[i])
         x = dense(rows.X[[i]])[0].astype(np.float64)
-        weights = self._weigh(said)
+        weights = self._weigh(latest)
         columns, texts = self._columns(i, x, weights)
         return {
             "row": i,
@@ -73,22 +73,20 @@ class Shown:
         """Return the image of a row as a PNG of limited size; None if there is none or it cannot be read."""
         if self.rows.images is None:
             return None
-        from labelfold.app.io import picture  # only rows that are images need Pillow
-
-        found = picture(self.rows.images[i], _SIDE)
+        found = self.rows.table.picture(i, _MAX_SIDE)
         if found is None:
             return None
         out = io.BytesIO()
         found.save(out, "PNG")
         return out.getvalue()
 
-    def _weigh(self, said: Any) -> np.ndarray | None:
+    def _weigh(self, latest: Any) -> np.ndarray | None:
         """Return the correlation of each column of X with the embedding; None if there is no model yet."""
-        if said is None or said.fold is None:
+        if latest is None or latest.fold is None:
             return None
-        if self._of is not said:
-            found = np.abs(correlations(self._X, said.Z[self._some]))
-            self._weights, self._of = found.max(axis=0), said
+        if self._of is not latest:
+            found = np.abs(correlations(self._X, latest.Z[self._some]))
+            self._weights, self._of = found.max(axis=0), latest
         return self._weights
 
     def _columns(
@@ -105,7 +103,7 @@ class Shown:
         chosen = np.argsort(-strength, kind="stable")
         if self.rows.recipe is None:  # entries that are not 0 come first
             chosen = np.concatenate([chosen[x[chosen] != 0], chosen[x[chosen] == 0]])
-        shown = [j for j in chosen.tolist() if j not in self._texts][:_MOST_COLUMNS]
+        shown = [j for j in chosen.tolist() if j not in self._texts][:_MAX_COLUMNS]
         texts = []
         for j, text in cells.row(i, self._texts):
             texts.append({"name": cells.name(j), "text": text, "words": self._words(j, text, x, weights)})
@@ -113,7 +111,7 @@ class Shown:
         places = self._places(x, [self._number[j] for j, text in written])
         columns: list[dict[str, Any]] = []
         for (j, text), place in zip(written, places, strict=True):
-            if len(text) > _LONG and self._number[j] < 0:
+            if len(text) > _MAX_CELL and self._number[j] < 0:
                 texts.append({"name": cells.name(j), "text": text, "words": []})
                 continue
             place = None if not text else place
@@ -145,7 +143,7 @@ class Shown:
             word = written.get(names[c].removeprefix(before))
             if word is not None:
                 found[word] = None
-            if len(found) == _MOST_WORDS:
+            if len(found) == _MAX_WORDS:
                 break
         return list(found)
 
@@ -158,11 +156,11 @@ class Shown:
             "width": shape[1],
             "height": shape[0],
             "channels": shape[2] if len(shape) > 2 else 1,
-            "values": packed(np.round(255 * seen), "u1"),
+            "values": as_base64(np.round(255 * seen), "u1"),
         }
 
 
-def _owners(rows: Material) -> tuple[np.ndarray, np.ndarray, list[int]]:
+def _owners(rows: TableToLabel) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Return which columns of X come from which columns of the table.
 
     Three results: for each column of X its column of the table, -1 if unknown; for each column of the table the

@@ -1,10 +1,17 @@
-"""The routes of the server, and the events that report changes to every tab."""
+"""The server of the page: routes, events that report changes to every tab, the port, start and end."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import getpass
 import json
+import os
 import secrets
+import socket
+import sys
+import threading
+import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,6 +19,7 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,10 +27,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from labelfold.app.io import FileProblem, Refusal, one_line, refusing
+from labelfold.app.io import FileProblem, Journal, Refusal, one_line, refusing
 from labelfold.app.label._export import EXPORTS
-from labelfold.app.label._row_view import Shown
-from labelfold.app.label._session import Session
+from labelfold.app.label._row_view import RowView
+from labelfold.app.label._session import Session, checked_name, known_strategy
+from labelfold.app.label._table import TableToLabel
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -33,11 +42,11 @@ _TYPES = {
     ".woff2": "font/woff2",
     ".txt": "text/plain; charset=utf-8",
 }
-_SMALL = 65_536  # largest request in bytes; one with row numbers may be larger
-_A_ROW = 12
-_MOST_FOUND = 1000
+PORT = 8421
+_MAX_BODY, _MAX_BODY_OF_ROW = 65_536, 12  # bytes of a request, and of each row number in it
+_MAX_FOUND = 1000  # rows that a search returns
 _BEAT = 15.0  # seconds between heartbeats
-_MOST_TABS = 64
+_MAX_TABS = 64
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -71,7 +80,7 @@ class Page:
     """
 
     def __init__(self, session: Session, token: str, port: int, *, safe_csv: bool = False) -> None:
-        self.session, self.shown, self.safe_csv = session, Shown(session), safe_csv
+        self.session, self.row_view, self.safe_csv = session, RowView(session), safe_csv
         self._tabs: set[asyncio.Event] = set()
         self._ending = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -87,8 +96,8 @@ class Page:
         gets: dict[str, Callable[[Request], Response]] = {
             "state": lambda request: JSONResponse(session.state()),
             "points": lambda request: _octets(session.points()),
-            "said": lambda request: _octets(session.said_of_all()),
-            "row/{row:int}": lambda request: JSONResponse(self.shown.row(self._row(request))),
+            "said": lambda request: _octets(session.predictions_of_all()),
+            "row/{row:int}": lambda request: JSONResponse(self.row_view.row(self._row(request))),
             "image/{row:int}": self._image,
             "search": self._search,
             "find": self._find,
@@ -104,7 +113,7 @@ class Page:
         app = Starlette(
             routes=[Mount(f"/{token}", routes=routes)],
             lifespan=self._lifespan,
-            exception_handlers={HTTPException: _said_so, Exception: _failed},
+            exception_handlers={HTTPException: _http_error, Exception: _server_error},
         )
         self.app = Guard(app, token, port)
 
@@ -133,11 +142,11 @@ class Page:
             tab.set()
 
     async def _events(self, request: Request) -> Response:
-        if len(self._tabs) >= _MOST_TABS:
+        if len(self._tabs) >= _MAX_TABS:
             raise HTTPException(429, "Too many tabs are open; close some.")
-        return StreamingResponse(self._told(), media_type="text/event-stream")
+        return StreamingResponse(self._states(), media_type="text/event-stream")
 
-    async def _told(self) -> AsyncIterator[bytes]:
+    async def _states(self) -> AsyncIterator[bytes]:
         """Yield the newest state, at once and after every change; states in between are skipped."""
         changed = asyncio.Event()
         changed.set()
@@ -156,8 +165,8 @@ class Page:
             self._tabs.discard(changed)
 
     async def _posted(self, act: Callable[[dict[str, Any]], None], request: Request) -> Response:
-        most = _SMALL + _A_ROW * self.session.rows.n * (request.url.path.endswith("/label"))
-        body = await _body(request, most)
+        limit = _MAX_BODY + _MAX_BODY_OF_ROW * self.session.rows.n * (request.url.path.endswith("/label"))
+        body = await _body(request, limit)
 
         def done() -> Response:
             try:
@@ -186,14 +195,14 @@ class Page:
         return row
 
     def _image(self, request: Request) -> Response:
-        found = self.shown.image(self._row(request))
+        found = self.row_view.image(self._row(request))
         if found is None:
             raise HTTPException(404, "This row has no image that can be read.")
         return Response(found, media_type="image/png")
 
     def _search(self, request: Request) -> Response:
         found = np.flatnonzero(matching_rows(self.session, request.query_params))
-        return JSONResponse({"rows": found[:_MOST_FOUND].tolist(), "total": len(found)})
+        return JSONResponse({"rows": found[:_MAX_FOUND].tolist(), "total": len(found)})
 
     def _find(self, request: Request) -> Response:
         return _octets(matching_rows(self.session, request.query_params).astype("u1").tobytes())
@@ -228,16 +237,16 @@ async def _answered(answer: Callable[[Request], Response], request: Request) -> 
     return await run_in_threadpool(done)
 
 
-async def _body(request: Request, most: int) -> dict[str, Any]:
-    """Read a request of at most ``most`` bytes as a JSON object."""
-    said = request.headers.get("content-length", "0")
+async def _body(request: Request, limit: int) -> dict[str, Any]:
+    """Read a request of at most ``limit`` bytes as a JSON object."""
+    length = request.headers.get("content-length", "0")
     parts, size = [], 0
-    if said.isdecimal() and int(said) > most:
-        raise HTTPException(413, f"A request has {most:,} bytes at most.")
+    if length.isdecimal() and int(length) > limit:
+        raise HTTPException(413, f"A request has {limit:,} bytes at most.")
     async for part in request.stream():
         size += len(part)
-        if size > most:
-            raise HTTPException(413, f"A request has {most:,} bytes at most.")
+        if size > limit:
+            raise HTTPException(413, f"A request has {limit:,} bytes at most.")
         parts.append(part)
     try:
         body = json.loads(b"".join(parts) or b"{}")
@@ -262,12 +271,12 @@ def _error(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status)
 
 
-async def _said_so(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _error(error.status_code, error.detail)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _server_error(request: Request, error: Exception) -> Response:
     return _error(500, f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}).")
 
 
@@ -402,3 +411,180 @@ def _share(key: str, value: str) -> float:
     if not 0 <= share <= 1:
         raise Refusal(f"{key} is a number from 0 to 1, not {value[:40]!r}.")
     return share
+
+
+class Running:
+    """A session that is served at a local address.
+
+    Parameters
+    ----------
+    session : Session
+    bound : socket, optional
+        The socket; by default at port 8421, or at another one if that is in use.
+    safe_csv : bool
+
+    Attributes
+    ----------
+    url : str
+        The address, with the token.
+    """
+
+    def __init__(
+        self, session: Session, bound: socket.socket | None = None, *, safe_csv: bool = False
+    ) -> None:
+        self.session = session
+        self._socket = _bound(None) if bound is None else bound
+        number = self._socket.getsockname()[1]
+        token = secrets.token_urlsafe(24)
+        self.url = f"http://127.0.0.1:{number}/{token}/"
+        self._page = Page(session, token, number, safe_csv=safe_csv)
+        config = uvicorn.Config(
+            self._page.app,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=2,
+            limit_concurrency=256,
+            h11_max_incomplete_event_size=32_768,
+        )
+        self._server = _Server(config, self._page)
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def serve(self) -> None:
+        """Serve until Ctrl-C; then end."""
+        try:
+            self.session.start()
+            self._server.run(sockets=[self._socket])
+        except KeyboardInterrupt:  # uvicorn raises it again when it has ended
+            pass
+        finally:
+            self.close()
+
+    def start(self) -> None:
+        """Serve in a thread of its own."""
+        self.session.start()
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="labelfold-page", daemon=True
+        )
+        self._thread.start()
+        atexit.register(self._leave)
+
+    def _leave(self) -> None:
+        """Close when the interpreter exits, since exiting during a fit may abort."""
+        self.close()
+        self.ended(30)
+
+    def ended(self, seconds: float) -> bool:
+        """Wait for the current fit, which cannot be interrupted; return whether it has ended."""
+        if self.session.worker.is_alive():
+            self.session.worker.join(seconds)
+        return not self.session.worker.is_alive()
+
+    def close(self) -> None:
+        """End the server and close the journal. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._server.should_exit = True
+        self._page.end()
+        if self._thread is not None:
+            self._thread.join(5)
+        self._socket.close()
+        self.session.close()
+
+
+def open_page(
+    rows: TableToLabel,
+    file: str | os.PathLike[str],
+    *,
+    who: str | None,
+    strategy: str,
+    seed: int,
+    port: int | None,
+    safe_csv: bool,
+) -> Running:
+    """Return a page that is ready to serve. Errors are raised before the file of labels is created.
+
+    Parameters
+    ----------
+    rows : TableToLabel
+        The table.
+    file : path
+        The file of labels.
+    who : str or None
+        Who labels; None for the login name.
+    strategy, seed, port, safe_csv
+        See `Session` and `Running`.
+    """
+    named = checked_name(login() if who is None else who, "--who")
+    known_strategy(strategy)
+    bound = _bound(port)
+    journal = None
+    try:
+        ids = [] if rows.ids is None else list(rows.ids)
+        table = rows.table
+        own = () if table.frame is None else table.frame.column_names
+        journal = Journal(file, ids, [*(table.feature_names or ()), *table.targets, *ids, *own])
+        session = Session(rows, journal, who=named, strategy=strategy, seed=seed)
+        return Running(session, bound, safe_csv=safe_csv)
+    except BaseException:
+        bound.close()
+        if journal is not None:
+            journal.close()
+        raise
+
+
+def login() -> str:
+    """Return the login name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # there is no login name
+        return "somebody"
+
+
+def open_browser(url: str) -> bool:
+    """Open a browser; return whether there is one."""
+    try:
+        return webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return False
+
+
+class _Server(uvicorn.Server):
+    """A server that closes the event streams of its tabs before it shuts down."""
+
+    def __init__(self, config: uvicorn.Config, page: Page) -> None:
+        super().__init__(config)
+        self._page = page
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Handle Ctrl-C."""
+        self._page.end()
+        super().handle_exit(sig, frame)
+
+
+def _bound(port: int | None) -> socket.socket:
+    """Return a local socket, or raise an error if the port is in use."""
+    for wanted in (PORT, 0) if port is None else (port,):
+        # with an explicit protocol; without it asyncio leaves Nagle's algorithm on, which delays each answer by 40 ms
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        if sys.platform != "win32":  # on Windows it would share the port with another program
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(("127.0.0.1", wanted))
+            bound.listen(128)
+            return bound
+        except OSError as error:
+            bound.close()
+            problem = error
+        except OverflowError:
+            bound.close()
+            raise FileProblem(f"--port is a number from 1 to 65535, not {wanted}.") from None
+    raise FileProblem(
+        f"Port {port} cannot be used: {problem.strerror or problem}; leave out --port, and a free one is found."
+    )

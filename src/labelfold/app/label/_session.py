@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.app.compare import STRATEGIES, Question, Questions
-from labelfold.app.io import EMPTY, Journal, Line, Refusal, did_you_mean, printable
+from labelfold.app.io import Journal, Line, Refusal, did_you_mean, printable
 from labelfold.app.label._accuracy import Answer, Expected, curve, expected, forecast
-from labelfold.app.label._map import Places
-from labelfold.app.label._table import MOST_CLASSES, Material
-from labelfold.app.label._worker import Said, Worker
+from labelfold.app.label._questions import STRATEGIES, Question, Questions
+from labelfold.app.label._table import MAX_CLASSES, RowFinder, TableToLabel
+from labelfold.app.label._worker import Predictions, Worker
 
-_LONGEST_NAME = 200
-_MOST_DOUBTS = 100
-_NO_CLASS = {name.lower() for name in EMPTY} | {"-1"}
+_MAX_NAME = 200
+_MAX_DOUBTS = 100
 # How a row can be labelled other than by answering a question.
 CLICK, LASSO, CHANGE, SKIP, UNDO, REDO = "click", "lasso", "change", "skip", "undo", "redo"
 _OWN = {CLICK, LASSO, CHANGE, SKIP, UNDO, REDO}
@@ -32,7 +30,7 @@ class Session:
 
     Parameters
     ----------
-    rows : Material
+    rows : TableToLabel
         The table.
     journal : Journal
         The file of labels; its lines are replayed.
@@ -44,22 +42,22 @@ class Session:
     """
 
     def __init__(
-        self, rows: Material, journal: Journal, *, who: str, strategy: str = "mixed", seed: int = 0
+        self, rows: TableToLabel, journal: Journal, *, who: str, strategy: str = "mixed", seed: int = 0
     ) -> None:
         self.rows, self.journal, self.who = rows, journal, checked_name(who, "--who")
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
         self.marks = Marks(rows.given)
-        self.places = Places(rows.content, rows.ids)
-        placed, told = self.places.find(journal, rows.name)
+        self.finder = RowFinder(rows.content, rows.ids)
+        placed, told = self.finder.find(journal, rows.name)
         self.notes = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
         self.strategy = known_strategy(strategy)
         self._questions = Questions(rows.n, seed=seed)
-        self.said: Said | None = None
+        self.latest: Predictions | None = None
         self.question: Question | None = None
-        self._posed: dict[int, Question] = {}
-        self.version, self.points_version, self.said_version = 1, 0, 0
+        self._answered: dict[int, Question] = {}
+        self.version, self.points_version, self.predictions_version = 1, 0, 0
         self._begun = False
         self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
         self._ask()
@@ -84,9 +82,9 @@ class Session:
         """Replay the actions of the journal."""
         known = [(line, row) for line, row in zip(self.journal.lines, placed, strict=True) if row >= 0]
         classes = {*self.marks.classes, *(line.label for line, _ in known)} - {""}
-        if len(classes) > MOST_CLASSES:
+        if len(classes) > MAX_CLASSES:
             raise Refusal(
-                f"{self.journal.path} has labels of {len(classes):,} classes, where {MOST_CLASSES:,} at most are "
+                f"{self.journal.path} has labels of {len(classes):,} classes, where {MAX_CLASSES:,} at most are "
                 "expected; name another file with -o."
             )
         for (_, how), some in groupby(known, key=lambda one: (one[0].time, one[0].how)):
@@ -108,7 +106,7 @@ class Session:
                 how = CHANGE
             elif asked is not None and chosen == [asked.row] and name is not None:
                 how = asked.how
-                self._posed[asked.row] = asked
+                self._answered[asked.row] = asked
             self._act(how, [self._mark(row, name) for row in chosen])
 
     def skip(self, row: int) -> None:
@@ -116,7 +114,7 @@ class Session:
         (row,) = self._known_rows([row])
         with self._lock:
             if self.question is not None and self.question.row == row:
-                self._posed[row] = self.question
+                self._answered[row] = self.question
             self._act(SKIP, [Mark(row, self.marks.labels[row])])
 
     def undo(self) -> None:
@@ -126,7 +124,7 @@ class Session:
                 raise Refusal("There is nothing to undo.")
             action = self.marks.done[-1]
             self._act(UNDO, [Mark(row, label) for row, label in action.before.items()], ask=False)
-            again = self._posed.get(next(iter(action.after))) if len(action.after) == 1 else None
+            again = self._answered.get(next(iter(action.after))) if len(action.after) == 1 else None
             if again is not None and self.marks.codes[again.row] < 0:
                 self.question = again
             self._changed()
@@ -157,7 +155,7 @@ class Session:
     def state(self) -> dict[str, Any]:
         """Return the state for the page, without the map and the predictions of each row."""
         with self._lock:
-            marks, answers, said = self.marks, self.marks.answers(), self.said
+            marks, answers, latest = self.marks, self.marks.answers(), self.latest
             counts = zip(marks.classes, marks.counts(), strict=True)
             later = forecast(answers)
             return {
@@ -177,21 +175,21 @@ class Session:
                 "accuracy": _numbers(expected(answers), "n"),
                 "curve": [_numbers(one, "labels", "n") for one in curve(answers)],
                 "forecast": _numbers(later, "labels"),
-                "doubtful": [] if said is None else self._doubtful(said),
+                "doubtful": [] if latest is None else self._doubtful(latest),
                 "can_undo": bool(marks.done),
                 "can_redo": bool(marks.undone),
                 "busy": self.worker.busy,
                 "points_version": self.points_version,
-                "said_version": self.said_version,
+                "said_version": self.predictions_version,
                 "notes": list(self.notes),
             }
 
     def points(self) -> bytes:
         """Return the map: x and y of each row, as float32."""
-        points = np.zeros((self.rows.n, 2)) if self.said is None else self.said.points
+        points = np.zeros((self.rows.n, 2)) if self.latest is None else self.latest.points
         return np.ascontiguousarray(points, dtype="<f4").tobytes()
 
-    def said_of_all(self) -> bytes:
+    def predictions_of_all(self) -> bytes:
         """Return prediction, label, and confidence (0 to 255) of each row, as bytes."""
         with self._lock:
             predicted, sure, codes = *self.predictions(), self.marks.codes.copy()
@@ -200,21 +198,21 @@ class Session:
 
     def predictions(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the predicted class of each row, -1 if there is none, and the confidence."""
-        if self.said is None:
+        if self.latest is None:
             return np.full(self.rows.n, -1, dtype=np.int16), np.zeros(self.rows.n)
-        return self.said.predicted, self.said.confidence
+        return self.latest.predicted, self.latest.confidence
 
     def _act(self, how: str, marks: list[Mark], *, ask: bool = True) -> None:
         """Write an action to the journal, apply it, and request a fit."""
         self._begun = True
         time = self.journal.now()
-        contents = self.places.contents([mark.row for mark in marks])
+        contents = self.finder.contents([mark.row for mark in marks])
         lines = [self._line(mark, how, time, held) for mark, held in zip(marks, contents, strict=True)]
         self.journal.append(lines)
         before = self.marks.codes.copy()
         self.marks.apply(how, marks)
         if (before != self.marks.codes).any():
-            self.said_version += 1
+            self.predictions_version += 1
             self.worker.want()
         if ask:
             self._ask()
@@ -223,7 +221,7 @@ class Session:
     def _line(self, mark: Mark, how: str, time: str, content: str) -> Line:
         return Line(
             mark.row + 1,
-            self.places.names(mark.row) if self.journal.ids == self.places.ids else (),
+            self.finder.names(mark.row) if self.journal.ids == self.finder.ids else (),
             mark.label or "",
             time,
             self.who,
@@ -246,34 +244,34 @@ class Session:
         asked = self.marks.asked()
         if not anew and now is not None and now.row not in asked and self.marks.codes[now.row] < 0:
             return
-        said = self.said
+        latest = self.latest
         if anew and now is not None:
             asked.add(now.row)
         self.question = self._questions.next(
-            None if said is None else said.fold,
-            None if said is None else said.Z,
+            None if latest is None else latest.fold,
+            None if latest is None else latest.Z,
             self.marks.labelled,
             strategy=self.strategy,
             asked=asked,
             n_answered=len(self.marks.answers()),
         )
 
-    def _doubtful(self, said: Said) -> list[dict[str, Any]]:
+    def _doubtful(self, latest: Predictions) -> list[dict[str, Any]]:
         marks = self.marks
-        open_ = [d for d in said.doubts if marks.labels[d.row] == d.label and d.row not in marks.kept]
-        return [{**doubt.__dict__, "id": self.rows.called(doubt.row)} for doubt in open_[:_MOST_DOUBTS]]
+        open_ = [d for d in latest.doubts if marks.labels[d.row] == d.label and d.row not in marks.kept]
+        return [{**doubt.__dict__, "id": self.rows.called(doubt.row)} for doubt in open_[:_MAX_DOUBTS]]
 
     def labels(self) -> tuple[np.ndarray, list[str]]:
         """Return the current labels, None where unlabelled, and the classes in the order of their keys."""
         with self._lock:
             return self.marks.labels.copy(), list(self.marks.classes)
 
-    def _publish(self, said: Said) -> None:
+    def _publish(self, latest: Predictions) -> None:
         with self._lock:
-            first = self.said is None or (self.said.fold is None and said.fold is not None)
-            self.said = said
+            first = self.latest is None or (self.latest.fold is None and latest.fold is not None)
+            self.latest = latest
             self.points_version += 1
-            self.said_version += 1
+            self.predictions_version += 1
             # a user who already works on a question keeps it
             self._ask(anew=first and not self._begun)
             self._changed()
@@ -298,8 +296,8 @@ class Session:
         return chosen
 
     def _refuse_many(self, name: str) -> None:
-        if name not in self.marks.classes and len(self.marks.classes) >= MOST_CLASSES:
-            raise Refusal(f"There are {MOST_CLASSES:,} classes already, and no room for {name!r}.")
+        if name not in self.marks.classes and len(self.marks.classes) >= MAX_CLASSES:
+            raise Refusal(f"There are {MAX_CLASSES:,} classes already, and no room for {name!r}.")
 
 
 def known_strategy(name: str) -> str:
@@ -317,11 +315,11 @@ def checked_name(name: str, what: str) -> str:
     'setosa'
     """
     name = unicodedata.normalize("NFC", name).strip()
-    if not 1 <= len(name) <= _LONGEST_NAME:
-        raise Refusal(f"{what} has a name of 1 to {_LONGEST_NAME} characters, not {len(name)}.")
+    if not 1 <= len(name) <= _MAX_NAME:
+        raise Refusal(f"{what} has a name of 1 to {_MAX_NAME} characters, not {len(name)}.")
     if printable(name) != name or re.search(r"[\n\t\u2028\u2029\ud800-\udfff]", name):
         raise Refusal(f"{what} has a name without control characters, not {ascii(name)[:60]}.")
-    if what == "A class" and name.lower() in _NO_CLASS:
+    if what == "A class" and name.lower() in Journal.no_class:
         raise Refusal(f"{name!r} means that there is no label; give the class another name.")
     return name
 

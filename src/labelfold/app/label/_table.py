@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from labelfold.app.compare import as_matrix, image_sides
-from labelfold.app.io import FIELDS, Refusal, Table, as_written, folder_of
+from labelfold.app.compare import as_matrix
+from labelfold.app.io import FileProblem, Journal, Refusal, Table, count
 from labelfold.rows import short_indices
-from labelfold.tables import Recipe, pa, pc, written
+from labelfold.tables import Recipe, pa, written
 
-MOST_CLASSES = 1000
+MAX_CLASSES = 1000
+_MAX_TEXT = 20_000  # characters shown of a cell
+_MAX_SEARCHED = 200  # columns in which a text is searched
 
 
 @dataclass(frozen=True)
-class Material:
+class TableToLabel:
     """A table to label.
 
     Attributes
@@ -82,7 +84,7 @@ class Material:
         return f"row {row + 1}" if self.ids is None else ", ".join(map(str, self.ids.iloc[row]))
 
 
-def material(
+def prepare_table(
     table: Table,
     given: Sequence[str | None],
     *,
@@ -90,7 +92,7 @@ def material(
     target: str,
     recipe: Recipe | None = None,
     image_shape: tuple[int, ...] | None = None,
-) -> Material:
+) -> TableToLabel:
     """Return a table prepared for labelling.
 
     The recipe is fitted with the labels of the table itself, to find a column that repeats the target. Later labels
@@ -108,14 +110,14 @@ def material(
     image_shape : tuple of int, optional
         Height and width, and 3 in colour, if the columns are pixels.
     """
-    if len({*given} - {None}) > MOST_CLASSES:
+    if len({*given} - {None}) > MAX_CLASSES:
         raise Refusal(
             f"{target} has {len({*given} - {None}):,} different labels in {name}, and the page takes "
-            f"{MOST_CLASSES:,} classes; name another --target."
+            f"{MAX_CLASSES:,} classes; name another --target."
         )
     known = None if all(label is None for label in given) else np.array(list(given), dtype=object)
     shape = image_shape or table.image_shape
-    X, names, made, _ = as_matrix(
+    matrix = as_matrix(
         table.to_learn(),
         lambda n: known,
         recipe=recipe,
@@ -123,24 +125,24 @@ def material(
         feature_names=table.feature_names,
     )
     cells = Cells(table.raw, table.feature_names)
-    ids, notes = _ids(table, made, cells), list(table.notes)
+    ids, notes = _ids(table, matrix.recipe, cells), list(table.notes)
     if ids is not None and ids.astype(str).duplicated().any():
         notes.append(
             f"Some rows have the same {', '.join(map(str, ids))}, so that labels are kept by the number of the row."
         )
         ids = None
-    return Material(
+    return TableToLabel(
         name,
         target,
         table,
-        short_indices(X),
-        names,
-        made,
+        short_indices(matrix.X),
+        matrix.names,
+        matrix.recipe,
         cells,
         ids,
         given,
-        image_sides(X.shape[1], names, shape),
-        _image_files(table),
+        matrix.image_sides(shape),
+        table.image_files,
         notes,
     )
 
@@ -149,16 +151,8 @@ def _ids(table: Table, recipe: Recipe | None, cells: Cells) -> Any:
     """Return the columns that name the rows: the given ones, or those that the recipe found."""
     if table.ids is not None:
         return table.ids.reset_index(drop=True)
-    found = [] if recipe is None else [name for name in recipe.ids_ if name not in FIELDS]
-    return as_written(cells.raw, found) if found and hasattr(cells.raw, "select") else None
-
-
-def _image_files(table: Table) -> list[Path] | None:
-    """Return the file of each row, if rows are images with known paths; otherwise None."""
-    if table.images is None or table.ids is None or table.images["column"] not in table.ids:
-        return None
-    root = folder_of(table.source)
-    return [root / str(name).strip() for name in table.ids[table.images["column"]]]
+    found = [] if recipe is None else [name for name in recipe.ids_ if name not in Journal.fields]
+    return table.as_written(found) if found and hasattr(cells.raw, "select") else None
 
 
 class Cells:
@@ -201,22 +195,24 @@ class Cells:
         chosen = range(self.d) if columns is None else columns
         if self._table:
             texts = (written(self.raw.column(j).slice(i, 1))[0].as_py() for j in chosen)
-            return [(j, (text or "")[:_LONGEST]) for j, text in zip(chosen, texts, strict=True)]
+            return [(j, (text or "")[:_MAX_TEXT]) for j, text in zip(chosen, texts, strict=True)]
         values = (float(self.raw[i, j]) for j in chosen)
         return [(j, "" if np.isnan(v) else f"{v:.6g}") for j, v in zip(chosen, values, strict=True)]
 
-    def digests(self, rows: Sequence[int] | np.ndarray | None = None) -> list[str]:
+    def digests(self, rows: Sequence[int] | np.ndarray | None = None, at_once: int = 10_000) -> list[str]:
         """Return a digest of 16 hexadecimal digits for each row.
 
         Parameters
         ----------
         rows : sequence of int, optional
             Rows to digest; all by default.
+        at_once : int, default=10_000
+            Rows that are converted to text at once.
         """
         chosen = np.arange(self.n) if rows is None else np.asarray(rows, dtype=np.int64)
         found: list[str] = []
-        for start in range(0, len(chosen), _AT_ONCE):
-            some = self._held(chosen[start : start + _AT_ONCE])
+        for start in range(0, len(chosen), at_once):
+            some = self._held(chosen[start : start + at_once])
             found += [hashlib.blake2b(held, digest_size=8).hexdigest() for held in some]
         return found
 
@@ -225,7 +221,7 @@ class Cells:
         if self._table:
             # one text for each row; the marks between cells and for missing cells are unlikely to occur in a cell
             columns = [written(column) for column in self.raw.take(rows).columns]
-            joined = pc.binary_join_element_wise(
+            joined = pa.compute.binary_join_element_wise(
                 *columns, "\x1f", null_handling="replace", null_replacement="\x00"
             )
             yield from (text.encode() for text in joined.to_pylist())
@@ -257,13 +253,98 @@ class Cells:
         found = np.zeros(self.n, dtype=bool)
         if not self._table:
             return found
-        for j in (range(self.d) if columns is None else columns)[:_SEARCHED]:
-            there = pc.match_substring(written(self.raw.column(j)), text, ignore_case=True)
+        for j in (range(self.d) if columns is None else columns)[:_MAX_SEARCHED]:
+            there = pa.compute.match_substring(written(self.raw.column(j)), text, ignore_case=True)
             found |= there.fill_null(False).to_numpy().astype(bool)
         return found
 
 
-# Number of characters shown of a cell, and number of columns that are searched.
-_LONGEST, _SEARCHED = 20_000, 200
+class RowFinder:
+    """The rows of a table by ids, numbers and content.
 
-_AT_ONCE = 10_000  # rows whose digests are computed at once
+    Parameters
+    ----------
+    cells : Cells
+        The rows.
+    ids : DataFrame or None
+        The id columns; no two rows have the same ids.
+    """
+
+    def __init__(self, cells: Cells, ids: Any) -> None:
+        self.cells, self.fingerprint = cells, cells.fingerprint()
+        self.ids = [] if ids is None else [str(name) for name in ids]
+        self._names: list[tuple[str, ...]] = []
+        if ids is not None:
+            self._names = [tuple(map(str, row)) for row in ids.itertuples(index=False)]
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Return the ids of a row."""
+        return self._names[row] if self._names else ()
+
+    def contents(self, rows: Sequence[int]) -> list[str]:
+        """Return the digests of the table and of each row, as the journal stores them."""
+        return [f"{self.fingerprint}-{digest}" for digest in self.cells.digests(rows)]
+
+    def find(self, journal: Journal, where: Any) -> tuple[list[int], list[str]]:
+        """Return the row of each line of a journal, -1 if there is none, and sentences about changes.
+
+        Lines with ids are placed by them. Others are placed by their number if the row is unchanged, otherwise by its
+        content if exactly one row has it.
+
+        Parameters
+        ----------
+        journal : Journal
+        where : path or str
+            Name of the table.
+        """
+        lines = journal.lines
+        if not lines:
+            return [], []
+        changed = any(line.content and line.content.partition("-")[0] != self.fingerprint for line in lines)
+        by_id = bool(self._names) and journal.ids == self.ids
+        if by_id:
+            places = {names: row for row, names in enumerate(self._names)}
+            rows = [places.get(line.names, -1) for line in lines]
+        else:
+            rows = [line.number - 1 if line.number <= self.cells.n else -1 for line in lines]
+        moved = 0
+        if changed and not by_id:
+            rows, moved = self._by_content(journal, rows, where)
+        notes = []
+        if changed:
+            how = "by their ids" if by_id else "by their number" + (" or by what they hold" if moved else "")
+            notes.append(
+                f"{where} has changed since rows were labelled; the rows of the labels were found {how}."
+            )
+        if lost := {line.names or line.number for line, row in zip(lines, rows, strict=True) if row < 0}:
+            notes.append(
+                f"{journal.path.name} has labels of {count(len(lost), 'row')} that {where} does not have, the first "
+                f"of {min(map(str, lost))!r}; they stay in the file and count for nothing."
+            )
+        return rows, notes
+
+    def _by_content(self, journal: Journal, rows: list[int], where: Any) -> tuple[list[int], int]:
+        """Find rows by their content if the row with their number has changed; also return the number found."""
+        held = [line.content.partition("-")[2] for line in journal.lines]
+        there = sorted(set(rows) - {-1})
+        now = dict(zip(there, self.cells.digests(there), strict=True))
+        strays = [k for k, row in enumerate(rows) if held[k] and now.get(row) != held[k]]
+        if not strays:
+            return rows, 0
+        places: dict[str, list[int]] = {}
+        for row, digest in enumerate(self.cells.digests()):
+            places.setdefault(digest, []).append(row)
+        # if most rows are unchanged, a row whose old content is gone was edited, not moved
+        stay = 2 * len(strays) < len(rows)
+        rows, moved = list(rows), 0
+        for k in strays:
+            found = places.get(held[k], [])
+            if found or not stay:
+                rows[k] = found[0] if len(found) == 1 else -1
+                moved += rows[k] >= 0
+        if all(row < 0 for row in rows):
+            raise FileProblem(
+                f"{where} holds none of the rows that {journal.path} has labels of; name the column of ids with "
+                "--id, or another file of labels with -o."
+            )
+        return rows, moved

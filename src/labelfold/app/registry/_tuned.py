@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -18,16 +17,26 @@ from sklearn.base import (
     clone,
 )
 from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from labelfold.app.registry._method import fit_grouped
-from labelfold.app.registry._multilabel import inner_has, read_any_labels, right, tags_of_task
-from labelfold.app.registry._partly_labelled import Labelled, left_out_splits, size_without_folds
+from labelfold.app.registry._adapters import (
+    Labelled,
+    PerLabel,
+    fit_grouped,
+    inner_has,
+    left_out_splits,
+    read_any_labels,
+    score_of,
+    size_without_folds,
+    tags_of_task,
+)
 from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
+from labelfold.rows import Block, Centered, as_rows
 
 _FEW = 200  # most labelled rows for which folds are drawn several times
 
@@ -84,7 +93,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     best_value_ : float or list of float
         The chosen penalty, or parameters.
     scores_ : ndarray of shape (len(grid),)
-        Out-of-fold score of each candidate (see `right`); empty if there are too few labels for folds.
+        Out-of-fold score of each candidate (see `score_of`); empty if there are too few labels for folds.
     task_ : {"binary", "multiclass", "multilabel", "regression"}
     """
 
@@ -210,7 +219,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the final fit warns
             guessed = left_out_guesses(splits, predict, known, len(candidates))
-        return np.array([right(known[tested], guess[tested]) for guess in guessed])
+        return np.array([score_of(known[tested], guess[tested]) for guess in guessed])
 
     def _kept(self, n: int, index: np.ndarray, labelled: np.ndarray) -> np.ndarray:
         """Return the rows for the comparison: these labelled rows and, with ``hide``, unlabelled rows."""
@@ -299,17 +308,19 @@ class UnitSpread(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def settled(model: Any) -> Any:
+def without_tuning(model: Any) -> Any:
     """Return a fitted model in which every `Tuned` is replaced by its chosen estimator."""
     chosen = model
     if isinstance(model, Tuned):
         chosen = model.estimator_
     elif isinstance(model, Pipeline):
-        chosen = Pipeline([(name, settled(step)) for name, step in model.steps])
+        chosen = Pipeline([(name, without_tuning(step)) for name, step in model.steps])
     elif isinstance(model, Labelled):
         chosen = copy.copy(model)
-        chosen.classifier_ = settled(model.classifier_)
-    if hasattr(model, "confidence_curve_"):  # see labelfold.app.compare._held_out
+        chosen.classifier_ = without_tuning(model.classifier_)
+    if hasattr(
+        model, "confidence_curve_"
+    ):  # from labelfold.app.compare, for classifiers without probabilities
         chosen.confidence_curve_ = model.confidence_curve_
     return chosen
 
@@ -332,25 +343,58 @@ def _by_largest(candidates: Sequence[Any]) -> list[tuple[Any, list[tuple[int, in
     ]
 
 
-def _rows_to_tune_on(known: np.ndarray, most: int, seed: int | None) -> Any:
-    """Return the labelled rows to tune on: all, or about ``most``, with at least two of each class."""
-    if len(known) <= most:
+def _rows_to_tune_on(known: np.ndarray, max_rows: int, seed: int | None) -> Any:
+    """Return the labelled rows to tune on: all, or about ``max_rows``, with at least two of each class."""
+    if len(known) <= max_rows:
         return slice(None)
     order = np.random.default_rng(seed).permutation(len(known))
     if known.ndim == 2 or known.dtype.kind == "f":
-        return np.sort(order[:most])
+        return np.sort(order[:max_rows])
     order = order[np.argsort(known[order], kind="stable")]
     counts = np.bincount(known)
     place = np.arange(len(known)) - np.repeat(np.cumsum(counts) - counts, counts)
-    kept = np.maximum(np.round(counts * most / len(known)), 2)
+    kept = np.maximum(np.round(counts * max_rows / len(known)), 2)
     return np.sort(order[place < kept[known[order]]])
 
 
 def _mean_square(X: Any) -> float:
     """Return the mean squared distance of the rows from their mean; 1 if it is 0."""
-    if sp.issparse(X):
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        total = float(X.multiply(X).sum()) / X.shape[0] - float(mean @ mean)
-    else:
-        total = float(np.asarray(X, dtype=np.float64).var(axis=0).sum())
+    rows = as_rows(X)
+    total = Centered(rows, rows.mean()).sum(_sum_of_squares) / X.shape[0]
     return total if total > 0 else 1.0
+
+
+def _sum_of_squares(X: Block) -> float:
+    return float(X.double().sq().sum())
+
+
+def around(centre: float, ratio: float = 10.0, count: int = 5) -> tuple[float, ...]:
+    """Return candidates for a penalty: the centre, times the ratio, divided by it, times its square, and so on.
+
+    >>> around(1.0), around(4.0, 1 / 4, 4)
+    ((1.0, 10.0, 0.1, 100.0, 0.01), (4.0, 1.0, 16.0, 0.25))
+    """
+    powers = (-(i // 2) if i % 2 == 0 else (i + 1) // 2 for i in range(count))
+    return tuple(float(f"{centre * ratio**power:.12g}") for power in powers)
+
+
+def tuned_in_unit(
+    model: Any,
+    parameter: str,
+    given: float | None,
+    random_state: int | None,
+    grid: tuple = around(1.0),
+    fallback: Any = None,
+) -> Any:
+    """Return a model with the given penalty, in the unit of X, or a model tuned on X scaled to unit spread."""
+    if given is not None:
+        return model.set_params(**{parameter: given})
+    model = Pipeline([("unit", UnitSpread()), ("model", model)])
+    name = f"model__{parameter}"
+    return Tuned(model, name, grid, power=0, fallback=fallback, random_state=random_state)
+
+
+def linear_svm(random_state: int | None, C: float | None) -> Any:
+    """Return a linear SVM. Its C is tuned unless given."""
+    model = PerLabel(LinearSVC(random_state=random_state, max_iter=5000))
+    return tuned_in_unit(model, "estimator__C", C, random_state)

@@ -3,7 +3,7 @@ from ._comparison import (
     compare as compare,
 )
 from ._map import (
-    packed as packed,
+    as_base64 as as_base64,
 )
 from ._page import (
     render as render,

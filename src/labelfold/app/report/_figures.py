@@ -6,12 +6,12 @@ Plotly reads a subset of HTML in every text, so text from the data is escaped by
 from __future__ import annotations
 
 import html
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
 
-from labelfold.app.compare import Results, interval
+from labelfold.app.compare import Results
 from labelfold.app.io import pd
 
 # distinguishable on white and on near-black, and by most colour-blind readers together with the symbols
@@ -31,8 +31,7 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
 _AT_FIRST = 6  # lines shown at first; the legend switches the others on
-_DRAWS = 200  # bootstrap draws for an interval
-_LEAST_ROWS = 5  # least rows in a group of similar confidence
+_MIN_ROWS = 5  # in a group of similar confidence
 _STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # limits of confidence between groups
 
 
@@ -70,7 +69,7 @@ def by_size(found: Results) -> dict[str, Any] | None:
 
 def by_method(found: Results) -> dict[str, Any] | None:
     """Draw the score of each method with its 90% interval, best first, and at the end the seconds of a fit."""
-    scored = scores(found)
+    scored = found.scores()
     if not scored:
         return None
     places = list(range(len(scored)))[::-1]
@@ -112,32 +111,6 @@ def by_method(found: Results) -> dict[str, Any] | None:
     return {"data": data, "layout": layout}
 
 
-class Score(NamedTuple):
-    """The cross-validated score of a method, with its 90% interval and the number of rows."""
-
-    value: float
-    low: float
-    high: float
-    n_rows: int
-
-
-def scores(found: Results) -> dict[str, Score]:
-    """Return the score of each method over folds of all labels, best first."""
-    told, measure = found.out_of_fold, found.measure
-    n = found.settings["n_labelled"]
-    draws = None
-    if measure.kind != "accuracy":  # for accuracy the number of rows gives the interval
-        rng = np.random.default_rng(found.settings["random_state"])
-        draws = rng.multinomial(n, np.full(n, 1 / n), size=_DRAWS).astype(float)
-    found_scores = {}
-    for label in found.ranking["label"]:
-        if label in told:
-            one = told[label]
-            drawn = np.empty(0) if draws is None else measure.value(draws @ one.mean_terms)
-            found_scores[label] = Score(one.score, *interval(one, one.score, drawn), one.n_rows)
-    return found_scores
-
-
 def calibration(found: Results) -> dict[str, Any] | None:
     """Draw the reliability diagram of the confidence; None if the method has none."""
     shares = reliability(found)
@@ -173,7 +146,7 @@ def reliability(found: Results) -> list[tuple[float, float, float, float, int]] 
     order = np.argsort(sure, kind="stable")
     groups: list[np.ndarray] = []
     for at in np.split(order, np.searchsorted(sure[order], _STEPS)):
-        if groups and len(groups[-1]) < _LEAST_ROWS:  # a group this small is merged
+        if groups and len(groups[-1]) < _MIN_ROWS:  # a group this small is merged
             at = np.concatenate([groups.pop(), at])
         groups += [at] if len(at) else []
     found_shares = []

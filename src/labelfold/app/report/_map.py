@@ -13,11 +13,11 @@ import numpy as np
 from labelfold.app.compare import Data, HeldOutPredictions, Map, Results
 from labelfold.rows import dense
 
-_MOST_CELLS = 1_000_000  # most values of columns to colour by, one byte each
-_MOST_LABELS = 30  # most labels to choose from, for several labels a row
-_NONE = 2**16 - 1
-_MOST_BYTES = 4_000_000  # all thumbnails of a list together
-_LARGEST, _SMALLEST = 48, 8  # pixels on a side of a thumbnail
+_MAX_CELLS = 1_000_000  # values of columns to colour by, one byte each
+_MAX_LABELS = 30  # labels to choose from, for several labels a row
+_NO_CLASS = np.iinfo(np.uint16).max
+_MAX_BYTES = 4_000_000  # all thumbnails of a list together
+_MAX_SIDE, _MIN_SIDE = 48, 8  # of a thumbnail in pixels
 
 
 def map_data(found: Results) -> dict[str, Any] | None:
@@ -29,8 +29,8 @@ def map_data(found: Results) -> dict[str, Any] | None:
     return {
         "n": len(rows),
         "names": None if data.ids is None else [data.ids[i] for i in rows],
-        "rows": packed(rows + 1, "<u4"),
-        "labelled": packed(data.labels.labelled[rows], "u1"),
+        "rows": as_base64(rows + 1, "<u4"),
+        "labelled": as_base64(data.labels.labelled[rows], "u1"),
         "methods": [_method(shown, found) for shown in maps],
         "columns": _columns(data, rows, found.review.strengths),
         "n_columns": data.X.shape[1],
@@ -44,9 +44,9 @@ def _method(shown: Map, found: Results) -> dict[str, Any]:
         "title": shown.title,
         "axes": shown.axes,
         "how": placed(shown),
-        "x": packed(x, "<f4"),
-        "y": packed(y, "<f4"),
-        "strength": packed(_strength(shown, found.data), "u1"),
+        "x": as_base64(x, "<f4"),
+        "y": as_base64(y, "<f4"),
+        "strength": as_base64(_strength(shown, found.data), "u1"),
         "channels": _channels(shown, found),
     }
 
@@ -80,7 +80,7 @@ def _channels(shown: Map, found: Results) -> list[dict[str, Any]]:
     first = shown.title == found.review.maps[0].title
     told = found.review.left_out if first else None
     if data.facts.multilabel:
-        often = np.argsort(-data.counts(), kind="stable")[:_MOST_LABELS]
+        often = np.argsort(-data.counts(), kind="stable")[:_MAX_LABELS]
         channels = [
             classes(
                 f"label {data.classes[j]}",
@@ -119,7 +119,7 @@ def _errors(told: HeldOutPredictions, data: Data, rows: np.ndarray) -> dict[str,
 def _columns(data: Data, rows: np.ndarray, strengths: np.ndarray | None) -> list[dict[str, Any]]:
     """Return the channels of columns: all, or those that correlate most with the components."""
     d = data.X.shape[1]
-    most = max(1, _MOST_CELLS // len(rows))
+    most = max(1, _MAX_CELLS // len(rows))
     chosen = np.arange(d)
     if d > most:
         weight = np.zeros(d) if strengths is None else np.abs(strengths).max(axis=0)
@@ -139,7 +139,11 @@ def classes(name: str, codes: Any, names: list[str]) -> dict[str, Any]:
     ['a', 'b']
     """
     codes = np.asarray(codes).astype(int)
-    return {"name": name, "names": list(names), "values": packed(np.where(codes < 0, _NONE, codes), "<u2")}
+    return {
+        "name": name,
+        "names": list(names),
+        "values": as_base64(np.where(codes < 0, _NO_CLASS, codes), "<u2"),
+    }
 
 
 def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str, Any]:
@@ -148,11 +152,11 @@ def numbers(name: str, values: Any, ends: Any, coarse: bool = False) -> dict[str
     channel = {"name": name, "low": low, "high": high}
     if coarse:
         share = (values - low) / ((high - low) or 1.0)
-        return channel | {"coarse": True, "values": packed(np.round(254 * share), "u1")}
-    return channel | {"values": packed(values, "<f4")}
+        return channel | {"coarse": True, "values": as_base64(np.round(254 * share), "u1")}
+    return channel | {"values": as_base64(values, "<f4")}
 
 
-def packed(values: Any, kind: str) -> str:
+def as_base64(values: Any, kind: str) -> str:
     """Return an array as base64 text for the page."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
@@ -163,14 +167,19 @@ def pictures(found: Results, rows: Any) -> dict[str, Any] | None:
     if shape is None or not len(rows):
         return None
     height, width, *colours = shape
-    room = (_MOST_BYTES / len(rows) / (colours[0] if colours else 1) / (height * width)) ** 0.5
-    share = max(min(room, _LARGEST / max(height, width), 1.0), min(_SMALLEST / max(height, width), 1.0))
+    room = (_MAX_BYTES / len(rows) / (colours[0] if colours else 1) / (height * width)) ** 0.5
+    share = max(min(room, _MAX_SIDE / max(height, width), 1.0), min(_MIN_SIDE / max(height, width), 1.0))
     X = np.asarray(found.data.X[rows], dtype=np.float32).reshape(len(rows), height, width, -1)
     for axis, side in ((1, height), (2, width)):
         X = _averaged(X, axis, max(round(share * side), 1))
     low, high = float(X.min()), float(X.max())
     seen = np.round(255 * (X - low) / ((high - low) or 1.0))
-    return {"height": X.shape[1], "width": X.shape[2], "channels": X.shape[3], "values": packed(seen, "u1")}
+    return {
+        "height": X.shape[1],
+        "width": X.shape[2],
+        "channels": X.shape[3],
+        "values": as_base64(seen, "u1"),
+    }
 
 
 def _averaged(X: np.ndarray, axis: int, size: int) -> np.ndarray:

@@ -11,42 +11,41 @@ from weakref import ref
 import dask.array as da
 import numpy as np
 
-from labelfold.rows._protocol import RowFunction, Rows, spread_values
+from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
+    DaskState,
     Group,
-    Kept,
     LazyTasks,
     PlacedTasks,
     Report,
     Step,
     Work,
+    cut_by_tasks,
     make_group,
     merge_reports,
     parts_of,
     pick_group,
-    repeat,
     replaced,
     report_of,
     run_group,
-    steadily,
     sum_group,
     take_group,
     tasks_for,
-    to_be_cut,
+    with_retries,
 )
 from labelfold.rows.adapters._local import (
     KNOWN_FINITE,
     check_aligned,
     check_two_dimensional,
     floating,
-    match_dtype,
     stacked_rows,
 )
 
+# Reports that one task merges.
 _FAN_IN = 8
-# The attribute of a Dask array that says which results of tasks its chunks are.
-_KEPT = "_labelfold_kept"
+# The attribute of a Dask array with the results of tasks that its chunks are.
+_ROW_STATE = "_labelfold_kept"
 
 Make = Callable[[int, list], Any]
 
@@ -82,13 +81,17 @@ class DaskRows(Rows):
         return self._tasks.groups(self._sizes, self.row_bytes())
 
     def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass, with a task for each group of chunks."""
         self.n_passes += 1
-        shared = tuple(match_dtype(value, self.dtype) for value in shared)
-        work = Work(f, shared, most_rows, self.dtype, self._checked)
-        only_sums = getattr(f, "only_sums", False)
+        work = Work(f, self.share(shared), most_rows, gives, self.dtype, self._checked)
+        only_sums = gives == "sums"
         chained = not only_sums and any(isinstance(a, da.Array) for a in aligned)
 
         def begin(rows: DaskRows) -> Make:
@@ -108,7 +111,7 @@ class DaskRows(Rows):
         aligned: tuple,
         only_sums: bool = False,
         ndim: int | None = None,
-    ) -> tuple[Kept, Report]:
+    ) -> tuple[DaskState, Report]:
         """Run a task for each group; the row results stay on their workers, the sums are merged.
 
         ``ndim`` is the number of dimensions that row results probably have, if they are for the user: then they are
@@ -117,7 +120,7 @@ class DaskRows(Rows):
         for a in aligned:
             check_aligned(a, self.shape[0])
 
-        def run() -> tuple[Kept, Report]:
+        def run() -> tuple[DaskState, Report]:
             self._tasks.move(self._groups)
             columns = [self._column(a) for a in aligned]
             make = begin(self)
@@ -136,10 +139,10 @@ class DaskRows(Rows):
             self._tasks.refresh_workers()  # while the tasks run
             parts, found = self._tasks.finish(kept, reports)
             step = self._step(begin, [source for _, source in columns])
-            return Kept(ref(self), parts, step, chunks), merge_reports(found)
+            return DaskState(ref(self), parts, step, chunks), merge_reports(found)
 
         states = [kept for a in aligned if (kept := self._kept(a)) is not None]
-        kept, report = steadily(run, self._tasks, self._groups, states)
+        kept, report = with_retries(run, self._tasks, self._groups, states)
         if report.about is not None and kept.step.depth >= COPY_EVERY:
             kept.copy(self._tasks)
         return kept, report
@@ -147,9 +150,9 @@ class DaskRows(Rows):
     def _step(self, begin: Callable[[DaskRows], Make], sources: list) -> Step:
         """Return how to compute row state again; it holds no rows, since a result may outlive them."""
         rows = ref(self)
-        step = Step(lambda g, columns: begin(_alive(rows))(g, columns), sources)
+        step = Step(lambda g, columns: begin(_rows_of(rows))(g, columns), sources)
         if self._tasks.client is None:
-            step.settle([])
+            step.keep_copies([])
         return step
 
     def _tree(self, reports: list) -> list:
@@ -171,9 +174,9 @@ class DaskRows(Rows):
         members = list(self._groups[g].members)
         return np.stack([self._ends[members], self._ends[1:][members]], axis=1)
 
-    def _kept(self, a: Any) -> Kept | None:
+    def _kept(self, a: Any) -> DaskState | None:
         """Return which results of tasks the chunks of a Dask array are, if these rows made it."""
-        kept = getattr(a, "__dict__", {}).get(_KEPT)
+        kept = getattr(a, "__dict__", {}).get(_ROW_STATE)
         return kept if kept is not None and kept.owner() is self else None
 
     def _column(self, a: Any) -> tuple[list, Any]:
@@ -189,19 +192,19 @@ class DaskRows(Rows):
         columns = [[parts[i] for i in group.members] for group in self._groups]
         if isinstance(a, da.Array) and self._tasks.client is not None:
             kept = self._adopted(columns)
-            a.__dict__[_KEPT] = kept
+            a.__dict__[_ROW_STATE] = kept
             return kept.parts, kept.step
         return columns, columns
 
-    def _adopted(self, columns: list) -> Kept:
+    def _adopted(self, columns: list) -> DaskState:
         """Return another Dask array as row state, with copies: what it was computed from may be lost."""
         rows = ref(self)
 
         def start(g: int, _: list) -> Any:
-            return _alive(rows)._submit(make_group, g, _own, _alive(rows)._spans(g), columns[g])
+            return _rows_of(rows)._submit(make_group, g, _unchanged, _rows_of(rows)._spans(g), columns[g])
 
         kept, _ = self._tasks.finish([start(g, []) for g in range(len(columns))], [])
-        adopted = Kept(ref(self), kept, Step(start))
+        adopted = DaskState(ref(self), kept, Step(start))
         adopted.copy(self._tasks)
         return adopted
 
@@ -217,7 +220,7 @@ class DaskRows(Rows):
         name, zeros = f"labelfold-{uuid.uuid4().hex}", (0,) * (ndim - 1)
         return [[(name, i, *zeros) for i in group.members] for group in self._groups]
 
-    def _assemble(self, kept: Kept, report: Report) -> Any:
+    def _assemble(self, kept: DaskState, report: Report) -> Any:
         """Return results of tasks as a Dask array with the chunks of the rows; a persisted one, if they are cut."""
         if report.about is None:
             return None
@@ -226,10 +229,10 @@ class DaskRows(Rows):
         if kept.chunks and len(next(iter(kept.chunks))) != 1 + ndim:  # another ndim was expected
             kept.chunks = self._tasks.together(lambda: self._cut(kept.parts, ndim))
         keys = [list(kept.chunks)] if kept.chunks else self._keys(ndim)
-        graph, name = kept.chunks or to_be_cut(kept.parts, keys), keys[0][0][0]
+        graph, name = kept.chunks or cut_by_tasks(kept.parts, keys), keys[0][0][0]
         chunks = (tuple(self._sizes.tolist()), *((size,) for size in shape))
         made = da.Array(graph, name, chunks, dtype=dtype)
-        made.__dict__[_KEPT] = kept
+        made.__dict__[_ROW_STATE] = kept
         if report.finite:
             made.__dict__[KNOWN_FINITE] = name
         return made
@@ -244,10 +247,6 @@ class DaskRows(Rows):
     def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results, computed on the workers."""
         return self._mapped([f] * len(self._groups), *aligned)
-
-    def repeated(self, h: Any, k: int, divisor: float) -> Any:
-        """Return k equal columns, created on the workers."""
-        return self.each(partial(repeat, k=k, divisor=divisor, dtype=self.dtype), h)
 
     def _mapped(self, functions: Sequence[Callable], *aligned: Any, ndim: int | None = None) -> Any:
         def begin(rows: DaskRows) -> Make:
@@ -275,7 +274,7 @@ class DaskRows(Rows):
             for here in self._shares(index)
         ]
         found = self._mapped(own, h, ndim=h.ndim)
-        del found.__dict__[_KEPT]  # it would keep the row state that it was made of
+        del found.__dict__[_ROW_STATE]  # it would keep the row state that it was made of
         return found
 
     def _shares(self, index: np.ndarray) -> Iterator[np.ndarray]:
@@ -288,7 +287,7 @@ class DaskRows(Rows):
         """Return a row-aligned array as a Dask array with the chunks of the rows."""
         if isinstance(a, da.Array):
             return a
-        return self.each(_own, np.asarray(check_aligned(a, self.shape[0])))
+        return self.each(_unchanged, np.asarray(check_aligned(a, self.shape[0])))
 
     def get(self, h: Any) -> np.ndarray:
         """Return a row-aligned array as NumPy."""
@@ -296,7 +295,7 @@ class DaskRows(Rows):
         if kept is None:
             return np.asarray(h.compute() if isinstance(h, da.Array) else h)
         own = kept
-        groups = steadily(lambda: self._tasks.fetch(own.parts), self._tasks, self._groups, [own])
+        groups = with_retries(lambda: self._tasks.fetch(own.parts), self._tasks, self._groups, [own])
         numbers = [i for group in self._groups for i in group.members]
         pieces = [piece for group in groups for piece in parts_of(group)]
         return np.concatenate([pieces[at] for at in np.argsort(numbers)])
@@ -314,7 +313,7 @@ class DaskRows(Rows):
 
         kept = self._kept(h)
         states = [] if kept is None else [kept]
-        pieces, order = steadily(run, self._tasks, self._groups, states)
+        pieces, order = with_retries(run, self._tasks, self._groups, states)
         found = np.empty((len(order), *h.shape[1:]), dtype=h.dtype)
         found[order] = np.concatenate(pieces) if pieces else found
         return found
@@ -326,7 +325,7 @@ class DaskRows(Rows):
             held, starts = self._held(g), self._spans(g)[:, 0]
             return self._submit(take_group, g, [held[j] for j in members], starts[members], own)
 
-        pieces, order = steadily(lambda: self._some(index, start), self._tasks, self._groups, [])
+        pieces, order = with_retries(lambda: self._some(index, start), self._tasks, self._groups, [])
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def _some(
@@ -376,12 +375,12 @@ def _array(X: Any) -> Any:
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 
 
-def _alive(rows: ref[DaskRows]) -> DaskRows:
+def _rows_of(rows: ref[DaskRows]) -> DaskRows:
     found = rows()
     if found is None:
         raise RuntimeError("the rows of this row state are gone; fit again")
     return found
 
 
-def _own(start: int, stop: int, part: np.ndarray) -> np.ndarray:
+def _unchanged(start: int, stop: int, part: np.ndarray) -> np.ndarray:
     return part

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
@@ -22,19 +22,20 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._protocol import RowFunction
+from labelfold.rows._rows import RowFunction, result_and_sums
 from labelfold.rows._sums import Accumulator
-from labelfold.rows.adapters._local import all_finite, check_finite, limit, memory_rows, merge, slabs
+from labelfold.rows.adapters._local import RowResults, all_finite, blocks_between, check_finite, memory_rows
 
 Found = TypeVar("Found")
+# How often a pass is tried while workers go away.
 _ATTEMPTS = 6
-# Row state is copied to a second worker after so many passes that computed it.
+# Row state is copied to a second worker after this number of passes, since it is computed again from the last copy.
 COPY_EVERY = 8
 # The share of a worker's memory that the chunks of one task may take.
 _SHARE = 0.4
-# Values of up to so many bytes for all tasks of a pass travel with the tasks.
-_WITH_TASKS = 1 << 20
-# For each client its workers that can import labelfold.
+# Shared values travel with the tasks of a pass, if they take at most this many bytes in all of them.
+_WITH_TASKS = 1_000_000
+# For each client the workers that have been found to import labelfold.
 _ASKED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # Parameters of glibc's mallopt.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -153,7 +154,7 @@ class PlacedTasks(LazyTasks):
             n_threads, memory = about.get("nthreads", 1), about.get("memory_limit") or np.inf
             least = sizes[members].sum() * row_bytes * n_threads / (_SHARE * memory)
             n_groups = min(len(members), max(n_threads, int(np.ceil(least))))
-            ends = np.linspace(0, len(members), n_groups + 1).round().astype(int)
+            ends = threads.even_ends(len(members), n_groups)
             groups += [Group(tuple(members[a:b]), worker or None) for a, b in pairwise(ends)]
         return sorted(groups)
 
@@ -226,10 +227,10 @@ class PlacedTasks(LazyTasks):
             worker = min(load, key=lambda name: (load[name] / alive[name], name))
             groups[g] = Group(groups[g].members, worker)
             for i in groups[g].members:
-                self.chunks[i] = self.submit(same, self.chunks[i], worker=worker)
+                self.chunks[i] = self.submit(unchanged, self.chunks[i], worker=worker)
 
 
-def to_be_cut(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
+def cut_by_tasks(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGraph:
     """Return a graph with a task for each part of each group, with the given keys."""
     groups = [part if isinstance(part, Delayed) else dask.delayed(part) for part in parts]
     tasks = {
@@ -301,10 +302,12 @@ class Step:
         self.depth: int = 1 + max((each.depth for each in inputs if isinstance(each, Step)), default=0)
         self.copies: list = []
 
-    def again(self, g: int, done: dict) -> Any:
+    def recomputed(self, g: int, done: dict) -> Any:
         """Return the state of group g, computed again from the last copies; ``done`` holds what was."""
         if (self, g) not in done:
-            columns = [each.again(g, done) if isinstance(each, Step) else each[g] for each in self.inputs]
+            columns = [
+                each.recomputed(g, done) if isinstance(each, Step) else each[g] for each in self.inputs
+            ]
             if self.make is None and not self.copies:
                 raise RuntimeError(
                     "the row state of a fit was on a single Dask worker, which has gone; fit again, with two workers "
@@ -313,12 +316,12 @@ class Step:
             done[self, g] = self.copies[g] if self.make is None else self.make(g, columns)
         return done[self, g]
 
-    def settle(self, copies: list) -> None:
+    def keep_copies(self, copies: list) -> None:
         """Store copies of the state; what it was computed from is not needed any more."""
         self.make, self.inputs, self.depth, self.copies = None, (), 0, copies
 
 
-class Kept:
+class DaskState:
     """A row-aligned array on the workers: for each group a list of parts, one for each chunk.
 
     ``chunks`` holds the parts as futures, by their keys in a Dask array, if they have been cut.
@@ -333,7 +336,7 @@ class Kept:
         """Copy each part to a second worker, if there is one, so that one of the two may be lost."""
         workers = sorted(tasks.client.nthreads())
         if len(workers) < 2:
-            self.step.settle([])
+            self.step.keep_copies([])
             return
         after = dict(pairwise([*workers, workers[0]]))
         places = tasks.client.who_has(self.futures())
@@ -342,14 +345,18 @@ class Kept:
             held = places.get(part.key) or workers
             copies.append(
                 tasks.client.submit(
-                    same, part, workers=[after.get(held[0], workers[0])], allow_other_workers=True, pure=False
+                    unchanged,
+                    part,
+                    workers=[after.get(held[0], workers[0])],
+                    allow_other_workers=True,
+                    pure=False,
                 )
             )
         try:
             distributed_wait(copies)
         except CancelledError:  # a worker went; the next pass tries again
             return
-        self.step.settle(copies)
+        self.step.keep_copies(copies)
 
     def futures(self) -> list:
         """Return the futures of the parts."""
@@ -361,8 +368,8 @@ class Kept:
         places = tasks.client.who_has([future for future in futures if future.status != "cancelled"])
         lost = [g for g, future in enumerate(futures) if not places.get(future.key)]
         for g in lost:
-            again = self.step.again(g, done)
-            self.parts[g] = tasks.submit(same, again, worker=groups[g].worker)
+            again = self.step.recomputed(g, done)
+            self.parts[g] = tasks.submit(unchanged, again, worker=groups[g].worker)
         if lost:
             self.parts = tasks.finish(self.parts, [])[0]
             self.step.depth = COPY_EVERY  # its copies may be lost as well
@@ -375,8 +382,8 @@ def distributed_wait(futures: list) -> None:
     wait(futures)
 
 
-def steadily(
-    run: Callable[[], Found], tasks: LazyTasks, groups: list[Group], states: Sequence[Kept]
+def with_retries(
+    run: Callable[[], Found], tasks: LazyTasks, groups: list[Group], states: Sequence[DaskState]
 ) -> Found:
     """Return ``run()``; if a worker goes meanwhile, compute again what was lost with it, and repeat."""
     if tasks.client is None:
@@ -413,6 +420,7 @@ class Work(NamedTuple):
     f: RowFunction
     shared: tuple
     most_rows: int | None
+    gives: str
     dtype: np.dtype
     checked: bool
 
@@ -490,15 +498,17 @@ def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, 
     by_block = isinstance(chunk, np.ndarray) and not work.checked
     rows = memory_rows(chunk, first_row=start, checked=work.checked or by_block)
     rows.dtype = work.dtype
-    mapped, sums, finite = rows.mapped(), Accumulator(), True
-    for a, b in slabs(limit(rows.cuts(), work.most_rows), 1)[0]:
+    results, sums, finite = RowResults(rows.shape[0]), Accumulator(), True
+    for a, b in blocks_between(rows.cuts(), work.most_rows):
         if by_block:
             check_finite(chunk[a:b], start + a)  # the block is in the cache afterwards
-        result, partial = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
-        mapped.store(a, b, result)
+        made = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
+        result, partial = result_and_sums(made, work.gives)
+        if result is not None:
+            results.store(a, b, result)
+            finite &= all_finite(result)  # while it is in the cache
         sums.add(partial)
-        finite &= _finite(result)  # while it is in the cache
-    return mapped.result(), sums, finite
+    return results.values, sums, finite
 
 
 def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
@@ -506,7 +516,7 @@ def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
     made = [
         f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
     ]
-    return Made(made, Report(Accumulator(), _about(made), all(map(_finite, made))))
+    return Made(made, Report(Accumulator(), _about(made), all(map(all_finite, made))))
 
 
 def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
@@ -520,7 +530,8 @@ def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
 def merge_reports(reports: Sequence[Report | Made]) -> Report:
     """Merge the sums of several groups, in their order."""
     own = [report.report if isinstance(report, Made) else report for report in reports]
-    return Report(merge(report.sums for report in own), own[0].about, all(report.finite for report in own))
+    sums = reduce(Accumulator.merge, (report.sums for report in own))
+    return Report(sums, own[0].about, all(report.finite for report in own))
 
 
 def parts_of(column: Made | list) -> list:
@@ -556,17 +567,13 @@ def _taken(chunk: Any, start: int, index: np.ndarray) -> Any:
         raise
 
 
-def same(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     """Return the value: a copy, if the task runs on another worker than that which holds it."""
     return value
 
 
 def _about(made: list) -> tuple | None:
     return None if made[0] is None else (made[0].shape[1:], made[0].dtype)
-
-
-def _finite(made: np.ndarray | None) -> bool:
-    return made is None or made.dtype.kind != "f" or all_finite(made)
 
 
 def replaced(
@@ -584,8 +591,3 @@ def replaced(
     if inside.any():
         found[index[inside] - start] = values[inside]  # type: ignore[index]
     return found
-
-
-def repeat(start: int, stop: int, part: np.ndarray, *, k: int, divisor: float, dtype: np.dtype) -> np.ndarray:
-    """Return k equal columns, ``part`` over ``divisor``."""
-    return np.repeat(part.astype(dtype)[:, None] / divisor, k, axis=1)

@@ -1,27 +1,30 @@
-"""Rows of an array-API array (torch, CuPy, ...), processed on their device."""
+"""Rows of an array-API array (torch, CuPy, ...), dense or sparse, processed on their device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
+from scipy import sparse
 
-from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._rows import RowFunction, Rows
 from labelfold.rows.adapters._device_blocks import (
     DeviceBlock,
     DeviceMatrix,
+    all_to_device,
+    in_float64,
     to_device,
     to_host,
-    together,
-    wide,
 )
 from labelfold.rows.adapters._local import (
     LocalRows,
-    Mapped,
+    RowResults,
     check_finite,
+    check_results,
     check_two_dimensional,
     even_cuts,
     floating,
@@ -30,21 +33,45 @@ from labelfold.rows.adapters._local import (
 )
 from labelfold.utils import warn_user
 
-# Sizes of blocks in bytes. They are large on a device, since every operation has a cost to start, and smaller if its
-# memory does not suffice for a pass. On the host the size limits the memory of a pass.
-DEVICE_BYTES, HOST_BYTES = 4 << 30, 64 << 20
-LEAST_DEVICE_BYTES = 1 << 20
+# Bytes of blocks. They are large on a device, since every operation has a cost to start, and become smaller if its
+# memory does not suffice for a pass, down to the minimum. On the host the size limits the memory of a pass.
+DEVICE_BYTES, MIN_DEVICE_BYTES, HOST_BYTES = 4_000_000_000, 1_000_000, 64_000_000
 
-# Bytes of rows over which a pass on the host takes less time than to start one on a device.
-FEW_BYTES = 4 << 20
+# Bytes of rows for which a pass on the host takes less time than to start one on a device.
+FEW_BYTES = 4_000_000
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
-_LATE = 0.95
+_MAX_CENTER = 0.95
+
+# Products with a sparse tensor use its stored entries, if at most one entry of X in this number is stored.
+MIN_ZEROS = 8
+
+
+class DeviceResults(RowResults):
+    """Row results on a device, concatenated at the end."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._parts: list[Any] = []
+
+    def store(self, start: int, stop: int, result: Any) -> None:
+        """Keep the results of rows ``start`` to ``stop``, which follow those before."""
+        check_results(result, stop - start)
+        self._parts.append(result)
+
+    @property
+    def values(self) -> Any:
+        """The results of all rows; None if there are none."""
+        if len(self._parts) < 2:
+            return self._parts[0] if self._parts else None
+        return array_namespace(self._parts[0]).concat(self._parts, axis=0)
 
 
 class DeviceRows(LocalRows):
     """Rows of an array-API array, in large blocks, one after the other."""
+
+    max_workers = 1  # the device itself works in parallel
+    results = DeviceResults
 
     def __init__(self, X: Any) -> None:
         check_two_dimensional(X.ndim)
@@ -69,10 +96,10 @@ class DeviceRows(LocalRows):
         self._bytes = HOST_BYTES if self._is_host else DEVICE_BYTES
         self._mean_squares: np.ndarray | None = None
         self._is_finite = False
-        # Sums of products of a first pass, by which values are checked after it.
-        self._noted: list[Any] = []
-        # Shared arrays of the pass under way, on the host: what is decided by them takes no copy back.
-        self._at_hand: dict[int, np.ndarray] = {}
+        # Sums of the products of a first pass, which are finite only if all values are.
+        self._recorded: list[Any] = []
+        # Host copies of the shared arrays of the pass under way, so that decisions by their values need no copy back.
+        self._host_copies: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries."""
@@ -82,42 +109,32 @@ class DeviceRows(LocalRows):
         """Return rows ``start`` to ``stop``."""
         return DeviceBlock(self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self)
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
+    def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
         """Make one pass; values are checked to be finite in the first one. Blocks become smaller where needed."""
         while True:
             try:
-                made = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
-                self._check_noted()
+                made = super().sweep(f, *aligned, **options)
+                self._check_recorded()
                 return made
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
-                    self.look()  # what went wrong may have been a value
+                    self.check_finite()  # a value may be the cause of the error
                     raise
-                if self._bytes <= LEAST_DEVICE_BYTES:
+                if self._bytes <= MIN_DEVICE_BYTES:
                     raise MemoryError(
                         f"{self.device} has too little free memory for a pass over X of {self.shape[0]} rows and "
-                        f"{self.shape[1]} columns, even {self._bytes >> 20} MB at a time; free some of it, or pass X "
-                        "as a NumPy array"
+                        f"{self.shape[1]} columns, even {self._bytes // 1_000_000} MB at a time; free some of it, or "
+                        "pass X as a NumPy array"
                     ) from error
             finally:
-                self._at_hand.clear()
-                self._noted.clear()
-            self._take_less()
+                self._host_copies.clear()
+                self._recorded.clear()
+            self._shrink_blocks()
             self.n_passes -= 1
 
-    def _take_less(self) -> None:
+    def _shrink_blocks(self) -> None:
         """Make blocks smaller."""
         self._bytes //= 4
-
-    def n_workers(self) -> int:
-        """Return 1: the device itself works in parallel."""
-        return 1
-
-    def mapped(self) -> Mapped:
-        """Return an empty container for row results."""
-        return _Concatenated(self.shape[0], self.xp)
 
     def share(self, values: tuple) -> tuple:
         """Return arrays on the device, floats in the dtype of X; other values unchanged."""
@@ -127,13 +144,15 @@ class DeviceRows(LocalRows):
                 floats.append(i)
             elif isinstance(value, np.ndarray) and value.dtype.kind in "iub":
                 shared[i] = self._to_device(value)
-        there = together(self.xp, [self._turned(values[i]) for i in floats], self.device, self.dtype)
+        there = all_to_device(
+            self.xp, [self._in_column_order(values[i]) for i in floats], self.device, self.dtype
+        )
         for i, array in zip(floats, there, strict=True):
-            shared[i] = self._turned(array)
-            self._at_hand[id(shared[i])] = values[i]
+            shared[i] = self._in_column_order(array)
+            self._host_copies[id(shared[i])] = values[i]
         return tuple(shared)
 
-    def _turned(self, a: Any) -> Any:
+    def _in_column_order(self, a: Any) -> Any:
         # On the device in column order: the products X @ M with a narrow M read each column contiguously.
         return a.T if a.ndim == 2 else a
 
@@ -155,7 +174,7 @@ class DeviceRows(LocalRows):
         return found
 
     def beside(self, A: np.ndarray) -> Any:
-        """Return a matrix on the device; as it is, where that is the host."""
+        """Return a matrix on the device; unchanged if the device is the host."""
         return A if self._is_host else DeviceMatrix(self.xp, self._to_device(A))
 
     def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
@@ -184,36 +203,36 @@ class DeviceRows(LocalRows):
         """Return the bytes of one row."""
         return self.shape[1] * self.dtype.itemsize
 
-    def may_shift_late(self, center: Any) -> bool:
-        """Return whether a centre may be subtracted from products with the rows instead of from the rows."""
-        a = self._at_hand.get(id(center))
+    def may_center_products(self, center: Any) -> bool:
+        """Return whether products lose no digits if a centre is subtracted from them instead of from the rows."""
+        a = self._host_copies.get(id(center))
         if a is None:
             return False
-        self.look()
+        self.check_finite()
         if self._mean_squares is None:
-            self._mean_squares = self._survey() / self.shape[0]
-        return bool((np.asarray(a, dtype=np.float64) ** 2 <= _LATE * self._mean_squares).all())
+            self._mean_squares = self._column_squares() / self.shape[0]
+        return bool((np.asarray(a, dtype=np.float64) ** 2 <= _MAX_CENTER * self._mean_squares).all())
 
-    def note(self, H: Any) -> None:
-        """Take note of products with all columns of a block: they are finite where its values are."""
+    def record(self, H: Any) -> None:
+        """Record the sum of products with all columns of a block, which is finite only if its values are."""
         if not self._is_finite:
-            self._noted.append(self.xp.sum(H))
+            self._recorded.append(self.xp.sum(H))
 
-    def look(self) -> None:
+    def check_finite(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:
             return
-        squares = self._survey()
+        squares = self._column_squares()
         if np.isfinite(squares).all():
             self._mean_squares = squares / self.shape[0]
         else:
             self._check_values()  # squares may be too large where values are not
         self._is_finite = True
 
-    def _check_noted(self) -> None:
-        """Check values by the sums of products noted in a pass: only where they were finite are those."""
-        if self._noted and not self._is_finite:
-            noted = self._noted[0] if len(self._noted) == 1 else self.xp.stack(self._noted)
+    def _check_recorded(self) -> None:
+        """Check the values, unless all sums that a pass has recorded are finite."""
+        if self._recorded and not self._is_finite:
+            noted = self._recorded[0] if len(self._recorded) == 1 else self.xp.stack(self._recorded)
             if not np.isfinite(to_host(noted)).all():
                 self._check_values()
             self._is_finite = True
@@ -222,40 +241,173 @@ class DeviceRows(LocalRows):
         return to_device(self.xp, a, self.device)
 
     def _blocks(self) -> Iterator[tuple[int, Any]]:
-        """Give the blocks as they are stored, each after the number of its first row."""
+        """Yield the number of the first row and the stored rows of each block."""
         for a, b in pairwise(self.cuts().tolist()):
             yield a, self.xp.astype(self.X[a:b, ...], self._dtype, copy=False)
 
-    def _survey(self) -> np.ndarray:
+    def _column_squares(self) -> np.ndarray:
         """Return the sum of squares of each column."""
         total: Any = 0.0
         for _, X in self._blocks():
-            total = total + wide(self.xp, self.xp.linalg.vector_norm(X, axis=0)) ** 2
+            total = total + in_float64(self.xp, self.xp.linalg.vector_norm(X, axis=0)) ** 2
         return np.asarray(to_host(total), dtype=np.float64)
 
     def _check_values(self) -> None:
         for start, X in self._blocks():
-            self._check_finite(X, start)
+            self._check_block(X, start)
 
-    def _check_finite(self, X: Any, start: int) -> None:
+    def _check_block(self, X: Any, start: int) -> None:
         finite = self.xp.isfinite(X)
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
             raise not_finite(float(X[row, column]), start + row, column)
 
 
-class _Concatenated(Mapped):
-    """Row results on a device, concatenated at the end."""
+class DeviceSparseRows(DeviceRows):
+    """Rows of a sparse tensor, with torch's own products.
 
-    def __init__(self, n_rows: int, xp: Any) -> None:
-        super().__init__(n_rows)
-        self._xp = xp
-        self._parts: list[Any] = []
+    ``X @ M`` and ``X.t(H)`` use the stored entries, if at most one in eight entries of X is stored. For sums over
+    rows the entries of a block are also stored by columns in float64, in the first pass that needs them, and kept for
+    later passes: 16 bytes an entry. All other operations make a block dense: X'X, triangular factors, norms and
+    minima of rows, feature maps, and products with rows whose mean is large beside their spread. Blocks therefore
+    have as many rows as those of a dense tensor, and such operations take as long. Data with many stored entries
+    should be a dense tensor if they fit into the memory of the device.
+    """
 
-    def write(self, start: int, stop: int, result: Any) -> None:
-        self._parts.append(result)
+    def __init__(self, X: Any) -> None:
+        check_two_dimensional(X.ndim)
+        super().__init__(X if "csr" in str(X.layout) else X.to_sparse_csr())
+        self._values = self.xp.astype(self.X.values(), self._dtype, copy=False)
+        self._columns, self._ends = self.X.col_indices(), self.X.crow_indices()
+        n, d = self.shape
+        self._is_dense = MIN_ZEROS * self._values.shape[0] > n * d
+        self._parts: dict[tuple[int, int], SparsePart] = {}
 
-    def result(self) -> Any:
-        if not self._parts:
-            return None
-        return self._parts[0] if len(self._parts) == 1 else self._xp.concat(self._parts, axis=0)
+    def cuts(self) -> np.ndarray:
+        """Return the block boundaries: those of dense rows, since some operations make a block dense."""
+        return even_cuts(self.shape[0], int(max(1, self._bytes // max(1, super().row_bytes()))))
+
+    def row_bytes(self) -> float:
+        """Return the average number of bytes of a row."""
+        n_bytes = self._values.nbytes + self._columns.nbytes + self._ends.nbytes
+        return n_bytes / max(1, self.shape[0])
+
+    def block(self, start: int, stop: int) -> DeviceBlock:
+        """Return rows ``start`` to ``stop``."""
+        part = self._parts.get((start, stop))
+        if part is None:
+            ends = self._ends[start : stop + 1]
+            first, last = (int(end) for end in to_host(ends[:: stop - start])[:2])
+            csr = self._csr(self._values[first:last], self._columns[first:last], ends - first)
+            part = self._parts[start, stop] = SparsePart(self.xp, csr)
+        if self._is_dense:
+            return DeviceBlock(part.csr.to_dense(), self.xp, self)
+        return DeviceSparseBlock(part, self.xp, self)
+
+    def _csr(self, values: Any, columns: Any, ends: Any) -> Any:
+        size = (ends.shape[0] - 1, self.shape[1])
+        return self.xp.sparse_csr_tensor(ends, columns, values, size=size, check_invariants=False)
+
+    def _shrink_blocks(self) -> None:
+        self._parts.clear()
+        super()._shrink_blocks()
+
+    def _in_column_order(self, a: Any) -> Any:
+        # In row order, since each stored entry takes a row of M.
+        return a
+
+    def check_finite(self) -> None:
+        """Check that all values are finite, unless that has been done."""
+        if self._is_finite:
+            return
+        finite = self.xp.isfinite(self._values)
+        if not bool(self.xp.all(finite)):
+            at = int(np.flatnonzero(~to_host(finite))[0])
+            row = int(np.searchsorted(to_host(self._ends), at, side="right")) - 1
+            raise not_finite(float(self._values[at]), row, int(self._columns[at]))
+        self._is_finite = True
+
+    def _column_squares(self) -> np.ndarray:
+        """Return the sum of squares of each column."""
+        squares = in_float64(self.xp, self._values) ** 2
+        total = self.xp.zeros((self.shape[1],), dtype=squares.dtype, device=self.device)
+        return np.asarray(to_host(total.index_add(0, self._columns, squares)), dtype=np.float64)
+
+    def _check_values(self) -> None:
+        self.check_finite()
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
+        if len(index) * self.row_bytes() <= FEW_BYTES:
+            return self.take(index)
+        return DeviceSparseRows(self._csr(*self._taken(index)))
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, sparse, on the host."""
+        values, columns, ends = map(to_host, self._taken(index))
+        return memory_rows(sparse.csr_array((values, columns, ends), shape=(len(index), self.shape[1])))
+
+    def _taken(self, index: np.ndarray) -> tuple[Any, Any, Any]:
+        """Return the values, columns and ends of some rows."""
+        xp, chosen = self.xp, self._to_device(np.asarray(index, dtype=np.int64))
+        begin = xp.take(self._ends, chosen)
+        lengths = xp.take(self._ends, chosen + 1) - begin
+        ends = xp.concat([xp.zeros_like(lengths[:1]), xp.cumulative_sum(lengths, dtype=lengths.dtype)])
+        place = xp.repeat(begin - ends[:-1], lengths) + xp.arange(int(ends[-1]), device=self.device)
+        return xp.take(self._values, place), xp.take(self._columns, place), ends
+
+
+class SparsePart:
+    """The rows of a block as a sparse tensor, and their transpose.
+
+    Parameters
+    ----------
+    xp : namespace
+        Of torch.
+    csr : tensor of shape (m, d)
+        The rows.
+    """
+
+    def __init__(self, xp: Any, csr: Any) -> None:
+        self.xp, self.csr = xp, csr
+        self.shape, self.dtype, self.device = tuple(csr.shape), csr.dtype, csr.device
+
+    @cached_property
+    def transpose(self) -> Any:
+        """The transpose in float64, for sums over rows."""
+        csc = self.csr.to_sparse_csc()
+        parts = (csc.ccol_indices(), csc.row_indices(), in_float64(self.xp, csc.values()))
+        return self.xp.sparse_csr_tensor(*parts, size=self.shape[::-1], check_invariants=False)
+
+
+class DeviceSparseBlock(DeviceBlock):
+    """Rows of a sparse tensor: products use the stored entries, other operations a dense copy."""
+
+    _stored: SparsePart
+
+    @cached_property
+    def _dense_rows(self) -> Any:
+        return self._stored.csr.to_dense()
+
+    def _dense(self) -> Any:
+        return self._dense_rows
+
+    def _is_tiled(self, M: Any) -> bool:
+        return False
+
+    def _check(self) -> None:
+        if self.owner is not None:
+            self.owner.check_finite()
+
+    def _product(self, M: Any) -> Any:
+        self._check()
+        return self._stored.csr @ M
+
+    def _transposed(self, H: Any) -> Any:
+        self._check()
+        return self._stored.transpose @ in_float64(self.xp, H)
+
+    def _column_sums(self) -> Any:
+        return self._transposed(
+            self.xp.ones((self.shape[0],), dtype=self._stored.dtype, device=self._stored.device)
+        )

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import Block, unshift
-from labelfold.rows._sums import ArrayTerm, Term, Together
-from labelfold.rows.loops import tiled
+from labelfold.rows._blocks import Block
+from labelfold.rows._sums import ArrayTerm, Term, Together, unshift
 
 # Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
-# Bytes that are copied from a GPU at a time, and the most threads that do so.
-_PIECE, _COPIERS = 8 << 20, 8
-# Bytes below which a copy from a GPU without page-locked memory takes less time; bytes above which one to it does not
-# use this memory, which stays allocated.
-_FEW, _MANY = 64 << 10, 64 << 20
-# Arrays that are copied together begin at multiples of so many numbers: where the device reads several at once.
+# Bytes that a thread copies from a GPU at a time.
+_PIECE = 8_000_000
+# A copy from a GPU of fewer bytes takes less time without page-locked memory.
+_MIN_LOCKED = 64_000
+# Copies use at most this many bytes of page-locked memory, which stays allocated.
+_MAX_LOCKED = 64_000_000
+# Arrays that are copied together begin at multiples of this many numbers, where a device reads several at once.
 _APART = 64
 
 
-class Watch(Protocol):
-    """What a block asks of the rows that it is a part of."""
+class Owner(Protocol):
+    """The rows that a block is a part of."""
 
-    def look(self) -> None:
+    def check_finite(self) -> None:
         """Check the values of all rows, unless that has been done."""
 
-    def note(self, H: Any) -> None:
-        """Take note of products with all columns of a block: they are finite where its values are."""
+    def record(self, H: Any) -> None:
+        """Record the sum of products with all columns of a block, which is finite only if its values are."""
 
-    def may_shift_late(self, center: Any) -> bool:
-        """Return whether a centre may be subtracted from products in place of the rows."""
+    def may_center_products(self, center: Any) -> bool:
+        """Return whether products lose no digits if a centre is subtracted from them instead of from the rows."""
 
 
 class DeviceBlock(Block):
@@ -50,7 +51,7 @@ class DeviceBlock(Block):
         The rows as they are stored.
     xp : namespace
         Of the array.
-    watch : Watch, optional
+    owner : Owner, optional
         The rows that these are a part of; without it the values have been checked.
     center : array of shape (d,), optional
         Subtracted from every row.
@@ -68,35 +69,35 @@ class DeviceBlock(Block):
         self,
         stored: Any,
         xp: Any,
-        watch: Watch | None = None,
+        owner: Owner | None = None,
         center: Any = None,
         weights: Any = None,
         dtype: Any = None,
         rest: Any = None,
     ) -> None:
-        self._stored, self.xp, self.watch = stored, xp, watch
+        self._stored, self.xp, self.owner = stored, xp, owner
         self.center, self.weights, self.rest = center, weights, rest
         self.shape = tuple(stored.shape)
         self.dtype = stored.dtype if dtype is None else dtype
 
     def _with(self, **changes: Any) -> DeviceBlock:
-        """Return the same rows, seen in another way."""
-        names = ("watch", "center", "weights", "dtype", "rest")
+        """Return the same stored rows with other attributes."""
+        names = ("owner", "center", "weights", "dtype", "rest")
         return type(self)(
             self._stored, self.xp, **{**{name: getattr(self, name) for name in names}, **changes}
         )
 
     @cached_property
     def full_center(self) -> Any:
-        """The centre in float64, with what its own dtype leaves out."""
-        center = wide(self.xp, self.center)
-        return center if self.rest is None else center + wide(self.xp, self.rest)
+        """The centre in float64, with its round-off in the dtype of the rows."""
+        center = in_float64(self.xp, self.center)
+        return center if self.rest is None else center + in_float64(self.xp, self.rest)
 
     @property
     def stored(self) -> Any:
         """The rows as they are stored, checked."""
-        if self.watch is not None:
-            self.watch.look()
+        if self.owner is not None:
+            self.owner.check_finite()
         return self._dense()
 
     @property
@@ -107,29 +108,29 @@ class DeviceBlock(Block):
     @property
     def X(self) -> Any:
         """The rows, computed explicitly and checked."""
-        if self.watch is not None:
-            self.watch.look()
-        return self._formed
+        if self.owner is not None:
+            self.owner.check_finite()
+        return self._explicit
 
     @cached_property
-    def _formed(self) -> Any:
+    def _explicit(self) -> Any:
         X = self._dense()
         if self.center is not None and self.dtype == self.full_center.dtype:
             X = X - self.full_center
         elif self.center is not None:
-            X = X - self._like(self.center, self.dtype)
-            X = X if self.rest is None else X - self._like(self.rest, self.dtype)
+            X = X - self._converted(self.center, self.dtype)
+            X = X if self.rest is None else X - self._converted(self.rest, self.dtype)
         X = self.xp.astype(X, self.dtype, copy=False)
-        return X if self.weights is None else X * self._like(self.weights, self.dtype)[:, None]
+        return X if self.weights is None else X * self._converted(self.weights, self.dtype)[:, None]
 
     def _dense(self) -> Any:
         """Return the rows as they are stored, dense and unchecked."""
         return self._stored
 
     @cached_property
-    def mendable(self) -> DeviceBlock:
-        """These rows; formed ones, where products with the stored ones and the centre would lose digits."""
-        if self.center is None or (self.watch is not None and self.watch.may_shift_late(self.center)):
+    def exact_for_products(self) -> DeviceBlock:
+        """These rows; explicit ones if products with the stored rows, corrected for the centre, would lose digits."""
+        if self.center is None or (self.owner is not None and self.owner.may_center_products(self.center)):
             return self
         return DeviceBlock(self.X, self.xp)
 
@@ -138,39 +139,39 @@ class DeviceBlock(Block):
         """The rows."""
         return self.X
 
-    def _like(self, M: Any, dtype: Any = None) -> Any:
+    def _converted(self, M: Any, dtype: Any = None) -> Any:
         dtype = self._stored.dtype if dtype is None else dtype
         if isinstance(M, np.ndarray):
             return to_device(self.xp, M, device(self._stored), dtype)
         return self.xp.astype(M, dtype, copy=False)
 
     def __matmul__(self, M: Any) -> Any:
-        M = self._like(M)
+        M = self._converted(M)
         H = self._narrow_product(M)[0] if self._is_tiled(M) else None
         if H is None:
-            own = self.mendable
+            own = self.exact_for_products
             if own is not self:
                 return own @ M
             H = self._product(M)
             if self.center is not None:
-                shifts = self.full_center @ wide(self.xp, M)
-                H = H - self._like(shifts)
+                shifts = self.full_center @ in_float64(self.xp, M)
+                H = H - self._converted(shifts)
         if self.weights is not None:
-            H = H * _column(self._like(self.weights), H.ndim)
+            H = H * _column(self._converted(self.weights), H.ndim)
         return self.xp.astype(H, self.dtype, copy=False)
 
     def counted_product(self, M: Any) -> tuple[Any, Any]:
         """Return X M, and a number above 0 if there are negative entries: by the loops for a GPU in one read."""
-        M = self._like(M)
+        M = self._converted(M)
         if not (self.is_plain and self._is_tiled(M)):
             return super().counted_product(M)
-        # By columns, as the loops over components read it.
+        # Stored by columns, since the updates of H read it component by component.
         H, signs = self._narrow_product(M, with_signs=True, by_component=True)
         return self.xp.astype(H, self.dtype, copy=False), self.xp.count_nonzero(signs < 0)
 
     def _is_tiled(self, M: Any) -> bool:
         """Whether the loops for a GPU take products with a narrow matrix."""
-        if M.ndim != 2 or not tiled(self._stored, M):
+        if M.ndim != 2 or not for_gpu_loops(self._stored, M):
             return False
         from labelfold.rows.loops import _triton_loops as loops
 
@@ -181,19 +182,19 @@ class DeviceBlock(Block):
         from labelfold.rows.loops import _triton_loops as loops
 
         H, signs = loops.product(self._stored, M, self._center_pair(), **options)
-        self._note(H)
+        self._record(H)
         return H, signs
 
     def _center_pair(self) -> Any:
         """Return the centre and its round-off in the dtype of the rows; None without a centre."""
         if self.center is None:
             return None
-        center = self._like(self.center)
-        return center, self.xp.zeros_like(center) if self.rest is None else self._like(self.rest)
+        center = self._converted(self.center)
+        return center, self.xp.zeros_like(center) if self.rest is None else self._converted(self.rest)
 
-    def _note(self, made: Any) -> None:
-        if self.watch is not None:
-            self.watch.note(made)
+    def _record(self, made: Any) -> None:
+        if self.owner is not None:
+            self.owner.record(made)
 
     def normal(self, M: Any) -> Term:
         """Return X'X M; of few columns in one read."""
@@ -205,13 +206,13 @@ class DeviceBlock(Block):
             return super().projected_sums(M, weights)
         from labelfold.rows.loops import _triton_loops as loops
 
-        weights = None if weights is None else self._like(weights)
-        product, gram = loops.normal(self._stored, self._like(M), self._center_pair(), weights)
-        self._note(product)
+        weights = None if weights is None else self._converted(weights)
+        product, gram = loops.normal(self._stored, self._converted(M), self._center_pair(), weights)
+        self._record(product)
         return gram, ArrayTerm(product)
 
     def _is_read_once(self, M: Any) -> bool:
-        if self.weights is not None or not self._is_tiled(self._like(M)):
+        if self.weights is not None or not self._is_tiled(self._converted(M)):
             return False
         from labelfold.rows.loops import _triton_loops as loops
 
@@ -223,17 +224,17 @@ class DeviceBlock(Block):
 
     def t(self, H: Any) -> Term:
         """Return X'H."""
-        H = self._like(H)
-        own = self if self._is_tiled(H) else self.mendable
+        H = self._converted(H)
+        own = self if self._is_tiled(H) else self.exact_for_products
         if own is not self:
             return own.t(H)
         if self.weights is not None:
-            H = H * _column(self._like(self.weights), H.ndim)
+            H = H * _column(self._converted(self.weights), H.ndim)
         if self._is_tiled(H):
             from labelfold.rows.loops import _triton_loops as loops
 
             product = loops.transposed(self._stored, H, self._center_pair())
-            self._note(product)
+            self._record(product)
             return ArrayTerm(product)
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
@@ -247,7 +248,7 @@ class DeviceBlock(Block):
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
         B = A if B is None else B
-        if B.ndim == 2 and tiled(A, B):
+        if B.ndim == 2 and for_gpu_loops(A, B):
             from labelfold.rows.loops import _triton_loops as loops
 
             if loops.takes(A.shape[1]) and loops.takes(B.shape[1]):
@@ -256,22 +257,22 @@ class DeviceBlock(Block):
 
     def gram(self) -> Term:
         """Return X'X."""
-        X = self._formed
+        X = self._explicit
         gram = by_runs(self.xp, products, X, X)
-        self._note(gram)
+        self._record(gram)
         return ArrayTerm(gram)
 
     def colsum(self) -> Any:
         """Return the sum of the rows, added up in float64."""
         if self.weights is not None:
             return self.t(self.xp.ones_like(self.weights))
-        if tiled(self._stored):
+        if for_gpu_loops(self._stored):
             from labelfold.rows.loops import _triton_loops as loops
 
             total = loops.column_sums(self._stored, self._center_pair())
-            self._note(total)
+            self._record(total)
             return total
-        own = self.mendable
+        own = self.exact_for_products
         if own is not self:
             return own.colsum()
         total = self._column_sums()
@@ -299,19 +300,25 @@ class DeviceBlock(Block):
 
     def shift(self, center: Any, rest: Any = None) -> DeviceBlock:
         """Return the shifted rows."""
-        if self.is_plain and self.watch is not None:
+        if self.is_plain and self.owner is not None:
             return self._with(center=center, rest=rest)
-        X = self.X - self._like(center, self.dtype)
-        return DeviceBlock(X if rest is None else X - self._like(rest, self.dtype), self.xp)
+        X = self.X - self._converted(center, self.dtype)
+        return DeviceBlock(X if rest is None else X - self._converted(rest, self.dtype), self.xp)
 
     def scale(self, weights: Any) -> DeviceBlock:
         """Return the weighted rows."""
-        weights = self._like(weights)
-        return self._with(weights=weights if self.weights is None else weights * self._like(self.weights))
+        weights = self._converted(weights)
+        return self._with(
+            weights=weights if self.weights is None else weights * self._converted(self.weights)
+        )
+
+    def host(self) -> np.ndarray:
+        """Return the rows as a NumPy array."""
+        return to_host(self.X)
 
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
         """Return the features of the rows, computed on the host."""
-        return DeviceBlock(self._like(np.asarray(transform(to_host(self.X))), self.dtype), self.xp)
+        return DeviceBlock(self._converted(np.asarray(transform(self.host())), self.dtype), self.xp)
 
     def double(self) -> DeviceBlock:
         """Return the rows in float64, where the device has it; products with them keep the digits of X."""
@@ -319,12 +326,14 @@ class DeviceBlock(Block):
 
     def qr(self, H: Any) -> Term:
         """Return the triangular factor of [X, H]."""
-        wide_rows = wide(self.xp, self.X)
-        return DeviceTriangle(self.xp, self.xp.concat([wide_rows, self._like(H, wide_rows.dtype)], axis=1))
+        wide_rows = in_float64(self.xp, self.X)
+        return DeviceTriangle(
+            self.xp, self.xp.concat([wide_rows, self._converted(H, wide_rows.dtype)], axis=1)
+        )
 
     def dense(self) -> np.ndarray:
         """Return the rows on the host."""
-        return to_host(self.X)
+        return self.host()
 
 
 class DeviceTriangle(Term):
@@ -388,9 +397,9 @@ def by_runs(xp: Any, summed: Callable[..., Any], *arrays: Any) -> Any:
     total: Any = None
     if n_runs:
         pieces = (xp.reshape(a[:cut, ...], (n_runs, run, *a.shape[1:])) for a in arrays)
-        total = xp.sum(wide(xp, summed(xp, *pieces)), axis=0)
+        total = xp.sum(in_float64(xp, summed(xp, *pieces)), axis=0)
     if cut < m or not n_runs:
-        rest = wide(xp, summed(xp, *(a[cut:, ...][None, ...] for a in arrays))[0, ...])
+        rest = in_float64(xp, summed(xp, *(a[cut:, ...][None, ...] for a in arrays))[0, ...])
         total = rest if total is None else total + rest
     return total
 
@@ -412,9 +421,26 @@ def squares(xp: Any, X: Any) -> Any:
     return xp.linalg.vector_norm(X, axis=1) ** 2
 
 
-def wide(xp: Any, x: Any) -> Any:
+def in_float64(xp: Any, x: Any) -> Any:
     """Return an array in float64; unchanged if the device has no float64."""
     return xp.astype(x, xp.float64, copy=False) if has_float64(xp, x) else x
+
+
+def for_gpu_loops(*arrays: Any) -> bool:
+    """Return whether the loops compiled for a GPU take these arrays, of which the first holds rows.
+
+    They take float32 tensors on a GPU, with rows whose entries are adjacent, where Triton is installed.
+    """
+    return (
+        all(is_torch_array(a) and _is_gpu(a.device) and "float32" in str(a.dtype) for a in arrays)
+        and arrays[0].stride(1) in (0, 1)
+        and _has_triton()
+    )
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None  # it comes with torch, on Linux only
 
 
 def has_float64(xp: Any, x: Any) -> bool:
@@ -424,7 +450,7 @@ def has_float64(xp: Any, x: Any) -> bool:
 
 def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     """Return a NumPy array on a device, perhaps in another dtype of the library."""
-    if not _is_gpu(device) or a.nbytes > _MANY:
+    if not _is_gpu(device) or a.nbytes > _MAX_LOCKED:
         # Torch warns of arrays that are not writable, although they are not modified.
         return xp.asarray(np.require(a, requirements=["C", "W"]), dtype=dtype, device=device)
     held = xp.empty(a.shape, dtype=_torch_dtype(a.dtype) if dtype is None else dtype, pin_memory=True)
@@ -432,9 +458,9 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
     return held.to(device, non_blocking=True)
 
 
-def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
+def all_to_device(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
     """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
-    if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MANY:
+    if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MAX_LOCKED:
         return [to_device(xp, np.asarray(a, dtype=dtype), device) for a in arrays]
     if not arrays:
         return []
@@ -449,7 +475,7 @@ def together(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype
 
 
 def _fill(out: np.ndarray, a: np.ndarray) -> None:
-    """Write an array to another of its shape, perhaps of another dtype; what that cannot hold becomes infinite."""
+    """Write an array to another of its shape; values out of the range of its dtype become infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         np.copyto(out, a, casting="unsafe")
 
@@ -465,15 +491,17 @@ def _torch_dtype(dtype: np.dtype) -> Any:
     return torch.from_numpy(np.empty(0, dtype=dtype)).dtype
 
 
-def to_host(x: Any) -> np.ndarray:
-    """Return an array-API array as NumPy."""
+def to_host(x: Any) -> Any:
+    """Return an array of any library as NumPy, and anything else as it is."""
     if isinstance(x, np.ndarray | np.generic | float | int):
         return np.asarray(x)
+    if not is_array_api_obj(x):
+        return x
     if is_torch_array(x):
         x = x.detach()
-        if x.device.type != "cuda" or x.nbytes < _FEW:
+        if x.device.type != "cuda" or x.nbytes < _MIN_LOCKED:
             return x.cpu().numpy()
-        return _copied(x) if x.nbytes > 2 * _PIECE else _copied_at_once(x)
+        return _copied_in_pieces(x) if x.nbytes > 2 * _PIECE else _copied_whole(x)
     if is_cupy_array(x):
         return x.get()
     namespace = array_namespace(x)
@@ -482,7 +510,7 @@ def to_host(x: Any) -> np.ndarray:
     return np.from_dlpack(x)
 
 
-def _copied_at_once(x: Any) -> np.ndarray:
+def _copied_whole(x: Any) -> np.ndarray:
     """Return a tensor on a GPU as NumPy: a copy, since forked processes share page-locked memory."""
     import torch
 
@@ -492,7 +520,7 @@ def _copied_at_once(x: Any) -> np.ndarray:
     return held.numpy().copy()
 
 
-def _copied(x: Any) -> np.ndarray:
+def _copied_in_pieces(x: Any) -> np.ndarray:
     """Return a large tensor on a GPU as NumPy.
 
     It is copied in pieces and in threads: the system spends most of the time on the pages of the new array.
@@ -514,11 +542,6 @@ def _copied(x: Any) -> np.ndarray:
             stream.synchronize()
             flat_out[a : a + step] = held[: len(piece)].numpy()
 
-    n_jobs = min(len(starts), threads.n_threads(), _COPIERS)
+    n_jobs = min(len(starts), threads.n_threads(), _MAX_LOCKED // _PIECE)
     threads.run_jobs(copy, [starts[i::n_jobs] for i in range(n_jobs)])
     return out
-
-
-def any_to_host(x: Any) -> Any:
-    """Return an array of any library as NumPy, and anything else as it is."""
-    return to_host(x) if is_array_api_obj(x) else x

@@ -3,33 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import pairwise
 from threading import Event, Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import Block, CSRBlock, DenseBlock
-from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._blocks import Block, CSRBlock, DenseBlock, dense_block_rows
+from labelfold.rows._rows import RowFunction, Rows, result_and_sums
 from labelfold.rows._sums import Accumulator
 
-# Sizes of blocks. A block should fit into the cache of a core, and have enough rows to outweigh adding its sums.
-DENSE_BYTES = 2 << 20
-DENSE_ROWS = 256
-DENSE_MOST_BYTES = 32 << 20
-SPARSE_BYTES = 8 << 20
-SPARSE_ROWS = 4096
+# Bytes of the entries in a block of sparse rows, and its smallest number of rows.
+SPARSE_BYTES, SPARSE_ROWS = 8_000_000, 4096
 # The attribute of a Dask array with its name, if workers have found all values of the array of this name finite. (An
 # array that is assigned to gets another name.)
 KNOWN_FINITE = "_labelfold_finite"
 
 
+class RowResults:
+    """The row results of a pass, written to their rows as blocks finish."""
+
+    def __init__(self, n_rows: int) -> None:
+        self.n_rows = n_rows
+        self.values: Any = None  # of all rows; None if there are none
+        self._lock = Lock()
+
+    def store(self, start: int, stop: int, result: Any) -> None:
+        """Store the results of rows ``start`` to ``stop``."""
+        check_results(result, stop - start)
+        with self._lock:
+            if self.values is None:
+                self.values = np.empty((self.n_rows, *result.shape[1:]), dtype=result.dtype)
+        self.values[start:stop] = result
+
+
 class LocalRows(Rows):
     """Rows cut into blocks by position. An adapter defines the cuts and reads a block."""
+
+    # The most blocks that are processed at the same time; None for as many as there are threads.
+    max_workers: int | None = None
+    # Holds the row results of a pass.
+    results: ClassVar[type[RowResults]] = RowResults
 
     def cuts(self) -> np.ndarray:
         """Return the block boundaries, ascending, from 0 to n."""
@@ -39,45 +57,43 @@ class LocalRows(Rows):
         """Return rows ``start`` to ``stop``."""
         raise NotImplementedError
 
-    @contextmanager
-    def reading(self) -> Iterator[Callable[[int, int], Block]]:
-        """Provide `block` for one worker of a pass. A block is valid until the worker asks for the next one."""
-        yield self.block
-
-    def n_workers(self) -> int:
-        """Return the number of blocks that may be processed at the same time."""
-        return threads.n_threads()
-
-    def share(self, values: tuple) -> tuple:
-        """Return values that every block needs, in the form that blocks need."""
-        return tuple(match_dtype(value, self.dtype) for value in values)
-
-    def mapped(self) -> Mapped:
-        """Return an empty container for row results."""
-        return Mapped(self.shape[0])
+    def reader(self) -> Callable[[int, int], Block]:
+        """Return a function that reads a block for one worker of a pass; the block is valid until the next one."""
+        return self.block
 
     def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass over X: contiguous slabs in threads, merged in order."""
         self.n_passes += 1
         aligned = tuple(self.put(check_aligned(a, self.shape[0])) for a in aligned)
         shared = self.share(shared)
-        mapped = self.mapped()
+        results = self.results(self.shape[0])
 
         def run(slab: list[tuple[int, int]], stop: Event) -> Accumulator:
-            sums = Accumulator()
-            with self.reading() as block:
-                for a, b in slab:
-                    if stop.is_set():
-                        break
-                    result, partial = f(block(a, b), *(h[a:b, ...] for h in aligned), *shared)
-                    mapped.store(a, b, result)
-                    sums.add(partial)
+            sums, block = Accumulator(), self.reader()
+            for a, b in slab:
+                if stop.is_set():
+                    break
+                made = f(block(a, b), *(h[a:b, ...] for h in aligned), *shared)
+                result, partial = result_and_sums(made, gives)
+                if result is not None:
+                    results.store(a, b, result)
+                sums.add(partial)
             return sums
 
-        sums = merge(threads.run_jobs(run, slabs(limit(self.cuts(), most_rows), self.n_workers())))
-        return mapped.result(), sums.finish(self.get)
+        blocks = blocks_between(self.cuts(), most_rows)
+        # The slabs depend only on the blocks and the number of threads, so that results are reproducible.
+        ends = threads.even_ends(
+            len(blocks), max(1, min(self.max_workers or threads.n_threads(), len(blocks)))
+        )
+        sums = reduce(Accumulator.merge, threads.run_jobs(run, [blocks[a:b] for a, b in pairwise(ends)]))
+        return results.values, sums.finish(self.get)
 
 
 class DenseRows(LocalRows):
@@ -129,7 +145,6 @@ class CSRRows(LocalRows):
         self.shape = X.shape
         self.dtype = floating(X.dtype)
         self._columns: tuple | None = None
-        self._keeps_columns = False
         if not checked:
             _check_finite_csr(X, first_row)
 
@@ -147,20 +162,19 @@ class CSRRows(LocalRows):
         inner = np.searchsorted(self.X.indptr, targets)
         return np.concatenate([[0], inner, [self.shape[0]]]).astype(np.int64)
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
-        """Make one pass over X."""
+    def reader(self) -> Callable[[int, int], CSRBlock]:
+        """Return a function that reads a block for one worker of a pass."""
         # With the transpose, a sum over each column gathers from an array of n rows. Without it, the sum scatters
-        # into an array of d rows. Chunks of other adapters are not swept, and so do not store a transpose.
-        self._keeps_columns = self.shape[1] > self.shape[0] // 2
-        return super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+        # into an array of d rows.
+        return self._block_with_transpose if self.shape[1] > self.shape[0] // 2 else self.block
 
     def block(self, start: int, stop: int) -> CSRBlock:
         """Return rows ``start`` to ``stop``: views, unless the dtype must change."""
-        block = CSRBlock.of(self.X, start, stop, self.dtype)
-        if self._keeps_columns:
-            block.transpose = (self.columns, start)
+        return CSRBlock.of(self.X, start, stop, self.dtype)
+
+    def _block_with_transpose(self, start: int, stop: int) -> CSRBlock:
+        block = self.block(start, stop)
+        block.transpose = (self.columns, start)
         return block
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -213,89 +227,38 @@ def stacked_rows(pieces: Sequence[Any], order: np.ndarray, n_columns: int, dtype
     return rows
 
 
-def dense_block_rows(row_bytes: float) -> int:
-    """Return the number of dense rows of a good block."""
-    rows = max(DENSE_BYTES // row_bytes, DENSE_ROWS)
-    return int(max(1, min(rows, DENSE_MOST_BYTES // row_bytes)))
-
-
 def _check_finite_csr(X: Any, first_row: int) -> None:
-    if X.dtype.kind != "f" or all_finite(X.data):
+    if all_finite(X):
         return
     at = int(np.flatnonzero(~np.isfinite(X.data))[0])
     row = int(np.searchsorted(X.indptr, at, side="right")) - 1
     raise not_finite(X.data[at], first_row + row, int(X.indices[at]))
 
 
-class Mapped:
-    """The row results of a pass, written to their rows as blocks finish."""
-
-    def __init__(self, n_rows: int) -> None:
-        self.n_rows = n_rows
-        self._value: Any = None
-        self._lock = Lock()
-
-    def store(self, start: int, stop: int, result: Any) -> None:
-        """Store the results of rows ``start`` to ``stop``, if there are any."""
-        if result is None:
-            return
-        if result.shape[0] != stop - start:
-            raise ValueError(
-                f"a row function returned {result.shape[0]} results for a block of {stop - start} rows; "
-                "it must return one for each row"
-            )
-        self.write(start, stop, result)
-
-    def write(self, start: int, stop: int, result: Any) -> None:
-        """Write checked results to their rows."""
-        with self._lock:
-            if self._value is None:
-                self._value = np.empty((self.n_rows, *result.shape[1:]), dtype=result.dtype)
-        self._value[start:stop] = result
-
-    def result(self) -> Any:
-        """Return the results of all rows; None if there are none."""
-        return self._value
+def check_results(result: Any, n_rows: int) -> None:
+    """Raise an error if there is not one result for each row of a block."""
+    if result.shape[0] != n_rows:
+        raise ValueError(
+            f"a row function returned {result.shape[0]} results for a block of {n_rows} rows; "
+            "it must return one for each row"
+        )
 
 
-def slabs(cuts: np.ndarray, n_workers: int) -> list[list[tuple[int, int]]]:
-    """Return the blocks in contiguous runs, one for each worker; they depend only on the cuts and that number."""
-    blocks = [(a, b) for a, b in pairwise(cuts.tolist()) if b > a]
-    if min(n_workers, len(blocks)) == 1:
-        return [blocks]
-    ends = np.linspace(0, len(blocks), min(n_workers, len(blocks)) + 1).round().astype(int)
-    return [blocks[a:b] for a, b in pairwise(ends)]
+def blocks_between(cuts: np.ndarray, most_rows: int | None = None) -> list[tuple[int, int]]:
+    """Return the first row and the end of each block, in smaller blocks where they would have too many rows.
 
-
-def merge(sums: Iterable[Accumulator]) -> Accumulator:
-    """Merge the sums of workers, in their order."""
-    total = Accumulator()
-    for one in sums:
-        total = total.merge(one)
-    return total
+    >>> blocks_between(np.array([0, 4, 4, 5]), most_rows=2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    if most_rows is not None:
+        cuts = np.concatenate([*(a + even_cuts(b - a, most_rows)[:-1] for a, b in pairwise(cuts)), cuts[-1:]])
+    return [(a, b) for a, b in pairwise(cuts.tolist()) if b > a]
 
 
 def even_cuts(n_rows: int, rows_per_block: int) -> np.ndarray:
     """Return boundaries that cut n rows into nearly equal blocks of at most the given size."""
     n_blocks = max(1, -(-n_rows // max(1, int(rows_per_block))))
-    if n_blocks == 1:
-        return np.array([0, n_rows], dtype=np.int64)
-    return np.linspace(0, n_rows, n_blocks + 1).round().astype(np.int64)
-
-
-def limit(cuts: np.ndarray, most_rows: int | None) -> np.ndarray:
-    """Return the boundaries, with further ones for blocks that would have too many rows."""
-    if most_rows is None:
-        return cuts
-    pieces = [a + even_cuts(b - a, most_rows)[:-1] for a, b in pairwise(cuts) if b > a]
-    return np.concatenate([*pieces, cuts[-1:]])
-
-
-def match_dtype(value: Any, dtype: np.dtype) -> Any:
-    """Return a floating NumPy array in the dtype of X; other values unchanged."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-        return value.astype(dtype, copy=False)
-    return value
+    return np.array(threads.even_ends(n_rows, n_blocks), dtype=np.int64)
 
 
 def check_aligned(a: Any, n_rows: int) -> Any:
@@ -331,7 +294,7 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
 
     ``number`` is the number of the first row, or of each row, in the message.
     """
-    if X.dtype.kind != "f" or all_finite(X):
+    if all_finite(X):
         return
     row, column = map(int, np.argwhere(~np.isfinite(X))[0])
     name = number[row] if isinstance(number, np.ndarray) else number + row
@@ -339,14 +302,18 @@ def check_finite(X: np.ndarray, number: int | np.ndarray) -> None:
 
 
 def all_finite(values: Any) -> bool:
-    """Return whether all values are finite."""
+    """Return whether all values that an array stores are finite; True for anything but an array of floats."""
+    if getattr(getattr(values, "dtype", None), "kind", "") != "f":
+        return True
+    if sparse.issparse(values):
+        values = values.data
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         known = getattr(values, "__dict__", {}).get(KNOWN_FINITE)
         if known is not None and known == values.name:
             return True
-        return bool(np.isfinite(values).all())  # those of a Dask array are looked at by the workers
+        return bool(np.isfinite(values).all())  # those of a Dask array are checked by the workers
 
-    values = np.asarray(values)
+    values = np.asarray(values)  # not a matrix, whose products and rows are matrices
 
     def finite(piece: slice) -> bool:
         # A finite sum has finite terms. It is faster to compute, and a sum of squares by BLAS is the fastest.

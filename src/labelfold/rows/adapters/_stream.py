@@ -1,4 +1,4 @@
-"""Rows that are read from a file in every pass: .npy files, memory maps, and the temporary files of `_cache.py`."""
+"""Rows that are read in every pass: files of numbers, memory maps, temporary files of decoded rows, and iterables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial, reduce
 from itertools import islice, pairwise
 from pathlib import Path
 from threading import Event, Lock
@@ -20,27 +20,23 @@ import numpy as np
 from scipy import sparse
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import Block, CSRBlock, DenseBlock
-from labelfold.rows._protocol import RowFunction, Rows
+from labelfold.rows._blocks import BESIDE, Block, CSRBlock, DenseBlock, dense_block_rows
+from labelfold.rows._rows import RowFunction, Rows, result_and_sums
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import (
     LocalRows,
-    Mapped,
+    RowResults,
+    blocks_between,
     check_aligned,
     check_finite,
     even_cuts,
     floating,
-    limit,
-    match_dtype as match,
     memory_rows,
-    merge,
     stacked_rows,
 )
 
-# Bytes that each worker reads at a time: half of a usual second-level cache, where the block stays while it is used.
-FILE_BYTES = 1 << 19
-FILE_ROWS = 64
-FILE_MOST_BYTES = 16 << 20
+# Up to this many unwanted rows between two wanted ones are read with them, which takes less time than a further read.
+_MAX_GAP = 64
 _preadv = getattr(os, "preadv", None)
 _one_position = Lock()
 # Types in which column indices and values of sparse rows are stored, where they hold them exactly.
@@ -92,12 +88,10 @@ class StreamedRows(LocalRows):
         if hasattr(os, "posix_fadvise"):  # the system reads further ahead, while this process computes
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
+    def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
         """Make one pass over the file, which must be the same before and after it."""
         self.check_unchanged()
-        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+        answer = super().sweep(f, *aligned, **options)
         self.check_unchanged()
         return answer
 
@@ -106,19 +100,13 @@ class StreamedRows(LocalRows):
         if self._stamp is not None and stamp(self.file) != self._stamp:
             raise changed(self.path)
 
-    @contextmanager
-    def reading(self) -> Iterator[Callable[[int, int], Block]]:
-        """Provide blocks for one worker, all read into the same memory."""
-        space = _Space()
-
-        def read(start: int, stop: int) -> Block:
-            return self.read(start, stop, space)
-
-        yield read
+    def reader(self) -> Callable[[int, int], Block]:
+        """Return a function that reads the blocks of one worker, all into the same memory."""
+        return partial(self.read, space=_Space())
 
     def block(self, start: int, stop: int) -> Block:
         """Read rows ``start`` to ``stop``."""
-        return self.read(start, stop, _Space())
+        return self.reader()(start, stop)
 
     @abstractmethod
     def read(self, start: int, stop: int, space: _Space) -> Block:
@@ -134,7 +122,7 @@ class _Space:
         self.held: tuple | None = None
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
-        """Return an array of this shape and its memory, which is used again for the next one of that name."""
+        """Return an array of this shape and its memory, which the next array of that name uses again."""
         found = self._found.get((name, *shape))
         if found is None:
             size = math.prod(shape)
@@ -184,11 +172,9 @@ class FileRows(StreamedRows):
         """Return the block boundaries."""
         return even_cuts(self.shape[0], block_rows(self._stride()))
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
-    ) -> tuple[Any, Any]:
+    def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
         """Make one pass over the file; the first one checks that its values are finite."""
-        answer = super().sweep(f, *aligned, shared=shared, most_rows=most_rows)
+        answer = super().sweep(f, *aligned, **options)
         self._checked = True
         return answer
 
@@ -210,8 +196,8 @@ class FileRows(StreamedRows):
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
         out = np.empty((len(index), self.shape[1]), dtype=self.dtype)
-        most = min(FILE_ROWS * 16, block_rows(self._stride()))
-        for run in np.split(order, np.flatnonzero(np.diff(index[order]) > FILE_ROWS) + 1):
+        most = block_rows(self._stride())
+        for run in np.split(order, np.flatnonzero(np.diff(index[order]) > _MAX_GAP) + 1):
             if len(run):
                 first, last = index[run[0]], index[run[-1]] + 1
                 for a in range(first, last, most):
@@ -325,9 +311,8 @@ class FileCSRRows(StreamedRows):
 
 
 def block_rows(stride: int) -> int:
-    """Return the number of rows of a block of a file, from the bytes of a row."""
-    rows = max(FILE_BYTES // max(1, stride), FILE_ROWS)
-    return int(max(1, min(rows, FILE_MOST_BYTES // max(1, stride))))
+    """Return the number of rows that a worker reads at a time, from the bytes of a row in the file."""
+    return dense_block_rows(max(1, stride), BESIDE)
 
 
 def stamp(file: BinaryIO) -> tuple[int, int]:
@@ -386,14 +371,14 @@ class Cache:
 
     def expect(self, n_bytes: float, free: int | None = None) -> None:
         """Raise an error if there is no room for this many bytes; ``free`` is the room that was measured before."""
-        free = _room() if free is None else free
+        free = _free_bytes() if free is None else free
         if n_bytes > free:
             self.close()
-            raise self._no_room(f"needs {_said(n_bytes)} there and finds {_said(free)}")
+            raise self._no_room(f"needs {_megabytes(n_bytes)} there and finds {_megabytes(free)}")
 
     def keep(self, X: Any, times: float) -> None:
-        """Append rows, checked to be finite; after the first, check that there is room for so many times as much."""
-        free = _room() if len(self.starts) == 1 else None
+        """Append rows, checked to be finite; after the first, check that there is room for ``times`` as much."""
+        free = _free_bytes() if len(self.starts) == 1 else None
         self.add(memory_rows(X, first_row=self.starts[-1]).X)
         if free is not None:
             self.expect(self.n_bytes * times, free)
@@ -460,7 +445,7 @@ class Cache:
         )
 
 
-def _room() -> int:
+def _free_bytes() -> int:
     """Return the free bytes in the folder of temporary files."""
     return shutil.disk_usage(tempfile.gettempdir()).free
 
@@ -483,10 +468,10 @@ def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
     return values
 
 
-def _said(n_bytes: float) -> str:
+def _megabytes(n_bytes: float) -> str:
     """Return a size in words.
 
-    >>> _said(3.2e9), _said(5e4)
+    >>> _megabytes(3.2e9), _megabytes(5e4)
     ('3,200 MB', '1 MB')
     """
     return f"{max(1, round(n_bytes / 1e6)):,} MB"
@@ -524,7 +509,7 @@ class IterableRows(Rows):
             )
         self.shape = (sum(sizes), widths.pop())
         self.dtype = np.result_type(*kinds)
-        if self._sparse and not all_sparse:  # dense blocks are read as sparse, with other sizes
+        if self._sparse and not all_sparse:  # dense blocks are made sparse, which changes their sizes
             read = (memory_rows(self._of_one_kind(block)) for block in self._blocks())
             n_bytes = sum(rows.shape[0] * rows.row_bytes() for rows in read)
         self._row_bytes = n_bytes / self.shape[0]
@@ -540,24 +525,30 @@ class IterableRows(Rows):
         return blocks
 
     def sweep(
-        self, f: RowFunction, *aligned: Any, shared: tuple = (), most_rows: int | None = None
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass: one block for each thread at a time, summed in a fixed order."""
         self.n_passes += 1
         n = self.shape[0]
         aligned = tuple(np.asarray(check_aligned(a, n)) for a in aligned)
-        shared = tuple(match(value, self.dtype) for value in shared)
-        mapped = Mapped(n)
+        shared, results = self.share(shared), RowResults(n)
         n_workers = threads.n_threads()
         workers = [Accumulator() for _ in range(n_workers)]
 
         def run(job: tuple, stop: Event) -> None:
             sums, start, rows = job
-            for a, b in pairwise(limit(rows.cuts(), most_rows)):
-                if b > a and not stop.is_set():
-                    here = slice(start + int(a), start + int(b))
-                    result, partial = f(rows.block(int(a), int(b)), *(h[here] for h in aligned), *shared)
-                    mapped.store(here.start, here.stop, result)
+            for a, b in blocks_between(rows.cuts(), most_rows):
+                if not stop.is_set():
+                    here = slice(start + a, start + b)
+                    made = f(rows.block(a, b), *(h[here] for h in aligned), *shared)
+                    result, partial = result_and_sums(made, gives)
+                    if result is not None:
+                        results.store(here.start, here.stop, result)
                     sums.add(partial)
 
         start, blocks = 0, self._blocks()
@@ -575,7 +566,7 @@ class IterableRows(Rows):
             threads.run_jobs(run, jobs)
         if start != n:
             raise _changed(f"{'more' if start > n else start} rows", n)
-        return mapped.result(), merge(workers).finish()
+        return results.values, reduce(Accumulator.merge, workers).finish()
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``; blocks after the last of them are not read."""

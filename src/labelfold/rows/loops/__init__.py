@@ -1,4 +1,4 @@
-"""Compiled products of sparse rows, the steps in vector instructions they are made of, and products on a GPU."""
+"""Compiled loops: products of sparse rows, the vector instructions they are made of, and products on a GPU."""
 
 import lazy_loader as lazy
 

@@ -1,6 +1,6 @@
-"""Compiled for a GPU: products of rows with narrow matrices, which read X once and at the speed of a copy.
+"""Compiled for a GPU: products of dense rows with narrow matrices, which read X once and at the speed of a copy.
 
-Triton compiles them when they are first used. They take float32 tensors; array functions elsewhere take all.
+Triton compiles them when they are first used. They take float32 tensors; other arrays take functions of the library.
 
 ===============  ==================================================================================
 ``product``      X M (m, k) for a narrow M, and whether entries of X are negative
@@ -10,6 +10,11 @@ Triton compiles them when they are first used. They take float32 tensors; array 
 ===============  ==================================================================================
 
 A centre, in two parts, is subtracted from the rows as they are read.
+
+Several numbers are read at once only from an aligned address. If each row begins at one, a tile holds successive
+rows (``STEP`` 1). Otherwise it holds every fourth row (``STEP`` 4), so that all of its rows have the same
+misalignment, and begins that many numbers before them. Products in float32 use the matrix units, which keep the
+digits of TF32: each number is split into a part with these digits and the rest.
 """
 
 from __future__ import annotations
@@ -20,28 +25,22 @@ import torch
 import triton
 import triton.language as tl
 
-# Rows and columns of a tile, and the rows whose sums are kept in float32 before they are added up in float64.
-ROWS, COLUMNS, RUN = 64, 64, 1024
-_NARROW = 32
-# Sums of the matrix units over so few rows are as good as rounded to nearest; and the columns of a tile of sums.
+from labelfold.rows.adapters._device_blocks import RUN
+
+# Rows and columns of a tile.
+ROWS = COLUMNS = 64
+# Rows of a tile in a sum over rows, so few because the matrix units do not round their own sums to nearest; and the
+# most columns of such a tile.
 _SUM_ROWS, _SUM_COLUMNS = 16, 128
-# A tile of few columns takes one warp, which waits for no other.
-_NORMAL, _ONE_WARP = {"ROWS": 32, "num_warps": 1}, 32
-_WARPS, _STAGES = 4, 3
-# Numbers that are read at once, and their bytes.
-_UNIT, _BYTES = tl.constexpr(4), tl.constexpr(16)
+# Threads of a warp. Tiles with at most this many columns take one warp, which waits for no other, and `normal` takes
+# this many rows at a time. It is also the largest width of a narrow matrix.
+_WARP = 32
+# Numbers that are read at once.
+_UNIT = tl.constexpr(4)
 # Columns of a narrow matrix that a program splits into two parts.
 _SPLIT = 1024
 # One compiled loop serves all lengths of rows.
 any_length = triton.jit(do_not_specialize=["d", "stride", "offset"])
-# A column is summed in pieces of so many entries, so that long ones do not take longer than others.
-PIECE = 1024
-# Numbers of the narrow matrix that a program has at a time, the entries of a row among them, and its warps.
-TILE, ENTRIES, WARPS = 4096, 8, 2
-# Runs of a program that takes no narrow matrix.
-_FOLDED = 128
-# The most columns of the narrow matrix for one program; and of these a multiple of so many is read at once.
-_WIDEST, _AT_ONCE = 32, 8
 
 
 @any_length
@@ -50,10 +49,10 @@ def _product(
     CENTERED: tl.constexpr, SIGNS: tl.constexpr, BY_COMPONENT: tl.constexpr,
     STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    d, stride = lengths(d, stride, STEP)
+    d, stride = in_numbers(d, stride, STEP)
     begin = first_row(tl.program_id(0), ROWS, STEP)
     row = begin + STEP * tl.arange(0, ROWS)
-    shift, wide = shift_of(begin, stride, offset, STEP), padded(d + STEP - 1)
+    shift, wide = misalignment(begin, stride, offset, STEP), rounded_up(d + STEP - 1)
     part = tl.arange(0, K)
     total = tl.zeros((ROWS, K), tl.float32)
     below = tl.zeros((ROWS, K), tl.float32)
@@ -61,16 +60,16 @@ def _product(
         column = first + tl.arange(0, COLUMNS)
         x = tile(X, row, column, n, d, stride, shift, STEP)
         if CENTERED:
-            middle, remainder = centre(center, rest, column, shift, d)
+            middle, remainder = load_centre(center, rest, column, shift, d)
             x = (x - middle[None, :]) - remainder[None, :]
         if SIGNS:
-            # By the matrix units, whose operand x is anyway.
+            # Row sums of the negative entries, by the matrix units, which take x in any case.
             below = tl.dot(
                 tl.minimum(x, 0.0), tl.full((COLUMNS, K), 1.0, tl.float32), below, input_precision="tf32"
             )
         at = (shift * K + part)[None, :] * wide + column[:, None]
-        m, rounded_off = two_parts(high, low, at, (column < wide)[:, None])
-        total += parted_dot(x, m, rounded_off)
+        m, rounded_off = load_parts(high, low, at, (column < wide)[:, None])
+        total += dot_of_parts(x, m, rounded_off)
     known = (row < n)[:, None] & (part < k)[None, :]
     at = row[:, None] * k + part[None, :]
     if BY_COMPONENT:
@@ -85,23 +84,23 @@ def _transposed(
     X, H, center, rest, sums, n, k, d, stride, offset, run,
     CENTERED: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    d, stride = lengths(d, stride, STEP)
+    d, stride = in_numbers(d, stride, STEP)
     begin = first_row(tl.program_id(0), run, STEP)
-    shift = shift_of(begin, stride, offset, STEP)
+    shift = misalignment(begin, stride, offset, STEP)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
     if CENTERED:
-        middle, remainder = centre(center, rest, column, shift, d)
+        middle, remainder = load_centre(center, rest, column, shift, d)
     total = tl.zeros((COLUMNS, K), tl.float32)
     for first in range(0, run, ROWS):
         row = begin + STEP * (first + tl.arange(0, ROWS))
-        x = turned_tile(X, row, column, n, d, stride, shift, STEP)
+        x = transposed_tile(X, row, column, n, d, stride, shift, STEP)
         if CENTERED:
             x = (x - middle[:, None]) - remainder[:, None]
         known = (row < n)[:, None] & (part < k)[None, :]
         total += dot(x, tl.load(H + row[:, None] * k + part[None, :], mask=known, other=0.0))
     at = tl.program_id(0).to(tl.int64) * d + column - shift
-    used = of_row(column, shift, d)[:, None] & (part < k)[None, :]
+    used = is_column(column, shift, d)[:, None] & (part < k)[None, :]
     tl.store(sums + at[:, None] * k + part[None, :], total, mask=used)
 
 
@@ -111,23 +110,23 @@ def _normal(
     CENTERED: tl.constexpr, WEIGHTED: tl.constexpr,
     STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, K: tl.constexpr,
 ):  # fmt: skip
-    d, stride = lengths(d, stride, STEP)
+    d, stride = in_numbers(d, stride, STEP)
     begin = first_row(tl.program_id(0), run, STEP)
-    shift, wide = shift_of(begin, stride, offset, STEP), padded(d + STEP - 1)
+    shift, wide = misalignment(begin, stride, offset, STEP), rounded_up(d + STEP - 1)
     column = tl.arange(0, COLUMNS)
     part = tl.arange(0, K)
     at = (shift * K + part)[:, None] * wide + column[None, :]
-    m, rounded_off = two_parts(high, low, at, (column < wide)[None, :])
+    m, rounded_off = load_parts(high, low, at, (column < wide)[None, :])
     if CENTERED:
-        middle, remainder = centre(center, rest, column, shift, d)
+        middle, remainder = load_centre(center, rest, column, shift, d)
     total = tl.zeros((COLUMNS, K), tl.float32)
     square = tl.zeros((K, K), tl.float32)
     for first in range(0, run, ROWS):
         row = begin + STEP * (first + tl.arange(0, ROWS))
-        x = turned_tile(X, row, column, n, d, stride, shift, STEP)
+        x = transposed_tile(X, row, column, n, d, stride, shift, STEP)
         if CENTERED:
             x = (x - middle[:, None]) - remainder[:, None]
-        own = short(x)
+        own = to_tf32(x)
         h = tl.dot(rounded_off, own, input_precision="tf32")
         h = tl.dot(m, x - own, h, input_precision="tf32")
         h = tl.dot(m, own, h, input_precision="tf32")
@@ -138,7 +137,7 @@ def _normal(
         square += dot(h, tl.trans(h))
     program = tl.program_id(0).to(tl.int64)
     at = (program * d + column - shift)[:, None] * k + part[None, :]
-    tl.store(sums + at, total, mask=of_row(column, shift, d)[:, None] & (part < k)[None, :])
+    tl.store(sums + at, total, mask=is_column(column, shift, d)[:, None] & (part < k)[None, :])
     at = (program * k + part)[:, None] * k + part[None, :]
     tl.store(squares + at, square, mask=(part < k)[:, None] & (part < k)[None, :])
 
@@ -148,13 +147,13 @@ def _column_sums(
     X, center, rest, sums, n, d, stride, offset, run,
     CENTERED: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    d, stride = lengths(d, stride, STEP)
+    d, stride = in_numbers(d, stride, STEP)
     begin = first_row(tl.program_id(0), run, STEP)
-    shift = shift_of(begin, stride, offset, STEP)
+    shift = misalignment(begin, stride, offset, STEP)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     if CENTERED:
-        middle, remainder = centre(center, rest, column, shift, d)
+        middle, remainder = load_centre(center, rest, column, shift, d)
     for first in range(0, run, ROWS):
         row = begin + STEP * (first + tl.arange(0, ROWS))
         x = tile(X, row, column, n, d, stride, shift, STEP)
@@ -162,97 +161,99 @@ def _column_sums(
             x = tl.where((row < n)[:, None], (x - middle[None, :]) - remainder[None, :], 0.0)
         total += x
     at = tl.program_id(0).to(tl.int64) * d + column - shift
-    tl.store(sums + at, tl.sum(total, axis=0), mask=of_row(column, shift, d))
+    tl.store(sums + at, tl.sum(total, axis=0), mask=is_column(column, shift, d))
 
 
 def takes(k: int) -> bool:
     """Return whether products with k columns are narrow, so that the loops are quicker than the library's product."""
-    return 2 <= k <= _NARROW
+    return 2 <= k <= _WARP
 
 
 def reads_once(X: Any, k: int) -> bool:
     """Return whether a tile holds all columns, so that `normal` takes them."""
-    return lie_of(X).positions(X.shape[1]) <= _SUM_COLUMNS and takes(k)
+    return layout_of(X).positions(X.shape[1]) <= _SUM_COLUMNS and takes(k)
 
 
 def product(
     X: Any, M: Any, center: Any = None, *, with_signs: bool = False, by_component: bool = False
 ) -> tuple[Any, Any]:
-    """Return (X - center) M, and on request numbers, some below 0 if X - center has negative entries.
+    """Return (X - center) M, and, with signs, numbers of which some are below 0 if X - center has negative entries.
 
     ``center`` is a pair of vectors whose sum is subtracted. ``by_component`` stores the product by columns.
     """
-    n, k, lie = X.shape[0], M.shape[1], lie_of(X)
-    sizes, n_programs = tiles(k), lie.programs(n, ROWS)
+    n, k, layout = X.shape[0], M.shape[1], layout_of(X)
+    sizes, n_programs = tile_sizes(k), layout.programs(n, ROWS)
     out = torch.empty((k, n) if by_component else (n, k), dtype=X.dtype, device=X.device)
     signs = torch.empty(n_programs, dtype=X.dtype, device=X.device) if with_signs else None
     _product[(n_programs,)](
-        X, *parts(M.T, sizes["K"], lie.step), *_pair(center, X), out, out if signs is None else signs,
-        n, k, *lie.lengths,
-        CENTERED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, STEP=lie.step, **sizes,
+        X, *tf32_parts(M.T, sizes["K"], layout.step), *_centre_arguments(center, X),
+        out, out if signs is None else signs, n, k, *layout.sizes,
+        CENTERED=center is not None, SIGNS=with_signs, BY_COMPONENT=by_component, STEP=layout.step, **sizes,
     )  # fmt: skip
     return out.T if by_component else out, signs
 
 
 def transposed(X: Any, H: Any, center: Any = None) -> Any:
     """Return (X - center)'H in float64: sums over short runs of rows are in float32."""
-    (n, d), k, lie = X.shape, H.shape[1], lie_of(X)
-    n_runs, sizes = lie.programs(n, RUN), _sum_tiles(lie.positions(d), k)
+    (n, d), k, layout = X.shape, H.shape[1], layout_of(X)
+    n_runs, sizes = layout.programs(n, RUN), _sum_tiles(layout.positions(d), k)
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
-    _transposed[(n_runs, triton.cdiv(lie.positions(d), sizes["COLUMNS"]))](
-        X, H.contiguous(), *_pair(center, X), sums, n, k, *lie.lengths, RUN,
-        CENTERED=center is not None, STEP=lie.step, **sizes,
+    _transposed[(n_runs, triton.cdiv(layout.positions(d), sizes["COLUMNS"]))](
+        X, H.contiguous(), *_centre_arguments(center, X), sums, n, k, *layout.sizes, RUN,
+        CENTERED=center is not None, STEP=layout.step, **sizes,
     )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64)
 
 
 def normal(X: Any, M: Any, center: Any = None, weights: Any = None) -> tuple[Any, Any]:
     """Return X'H and H'H of H = diag(weights) X M in float64, where X is less a centre; H is not stored."""
-    (n, d), k, lie = X.shape, M.shape[1], lie_of(X)
-    n_runs, sizes = lie.programs(n, RUN), _sum_tiles(lie.positions(d), k) | _NORMAL
+    (n, d), k, layout = X.shape, M.shape[1], layout_of(X)
+    n_runs, sizes = (
+        layout.programs(n, RUN),
+        _sum_tiles(layout.positions(d), k) | {"ROWS": _WARP, "num_warps": 1},
+    )
     sums = torch.empty((n_runs, d, k), dtype=X.dtype, device=X.device)
     squares = torch.empty((n_runs, k, k), dtype=X.dtype, device=X.device)
     _normal[(n_runs,)](
-        X, *parts(M.T, sizes["K"], lie.step), *_pair(center, X), X if weights is None else weights.contiguous(),
-        sums, squares, n, k, *lie.lengths, RUN,
-        CENTERED=center is not None, WEIGHTED=weights is not None, STEP=lie.step, **sizes,
+        X, *tf32_parts(M.T, sizes["K"], layout.step), *_centre_arguments(center, X),
+        X if weights is None else weights.contiguous(), sums, squares, n, k, *layout.sizes, RUN,
+        CENTERED=center is not None, WEIGHTED=weights is not None, STEP=layout.step, **sizes,
     )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64), torch.sum(squares, 0, dtype=torch.float64)
 
 
 def column_sums(X: Any, center: Any = None) -> Any:
     """Return the sum of the rows of X - center in float64."""
-    (n, d), lie = X.shape, lie_of(X)
-    n_runs = lie.programs(n, RUN)
+    (n, d), layout = X.shape, layout_of(X)
+    n_runs = layout.programs(n, RUN)
     sums = torch.empty((n_runs, d), dtype=X.dtype, device=X.device)
-    _column_sums[(n_runs, triton.cdiv(lie.positions(d), COLUMNS))](
-        X, *_pair(center, X), sums, n, *lie.lengths, RUN, CENTERED=center is not None, STEP=lie.step,
-        ROWS=ROWS, COLUMNS=COLUMNS, num_warps=_WARPS, num_stages=_STAGES,
+    _column_sums[(n_runs, triton.cdiv(layout.positions(d), COLUMNS))](
+        X, *_centre_arguments(center, X), sums, n, *layout.sizes, RUN, CENTERED=center is not None, STEP=layout.step,
+        ROWS=ROWS, COLUMNS=COLUMNS,
     )  # fmt: skip
     return torch.sum(sums, 0, dtype=torch.float64)
 
 
-def _pair(center: Any, X: Any) -> tuple[Any, Any]:
-    """Return the two parts of a centre, or anything where there is none."""
+def _centre_arguments(center: Any, X: Any) -> tuple[Any, Any]:
+    """Return the two parts of a centre as arguments of a loop; without a centre two tensors that are not read."""
     return (X, X) if center is None else (center[0].contiguous(), center[1].contiguous())
 
 
-def tiles(k: int) -> dict[str, Any]:
-    """Return what a loop over tiles is compiled for, where the narrow side has k columns: 16 at least."""
-    sizes = {"ROWS": ROWS, "COLUMNS": COLUMNS, "K": max(16, triton.next_power_of_2(k))}
-    return {**sizes, "num_warps": _WARPS, "num_stages": _STAGES}
+def tile_sizes(k: int) -> dict[str, Any]:
+    """Return the sizes of tiles for which a loop is compiled, for a narrow matrix of k columns; 16 at least."""
+    return {"ROWS": ROWS, "COLUMNS": COLUMNS, "K": max(16, triton.next_power_of_2(k))}
 
 
 def _sum_tiles(d: int, k: int) -> dict[str, Any]:
-    """Return the same for loops that sum over rows, of which few are in a tile."""
+    """Return the sizes of tiles for loops that sum over rows."""
     columns = min(_SUM_COLUMNS, max(16, triton.next_power_of_2(d)))
-    sizes = {**tiles(k), "ROWS": _SUM_ROWS, "COLUMNS": columns}
-    return sizes | {"num_warps": 1} if columns <= _ONE_WARP else sizes
+    sizes = {**tile_sizes(k), "ROWS": _SUM_ROWS, "COLUMNS": columns}
+    return sizes | {"num_warps": 1} if columns <= _WARP else sizes
 
 
 @triton.jit
-def lengths(d, stride, STEP: tl.constexpr):
-    """Return the length and the distance of the rows; if tiles hold successive rows, they are given in units."""
+def in_numbers(d, stride, STEP: tl.constexpr):
+    """Return the length and the distance of rows in numbers; with ``STEP`` 1 they are given in units."""
     if STEP == 1:
         d, stride = d * _UNIT, stride * _UNIT
     return d, stride
@@ -260,343 +261,154 @@ def lengths(d, stride, STEP: tl.constexpr):
 
 @triton.jit
 def first_row(program, size, STEP: tl.constexpr):
-    """Return the first row of a program that takes so many rows, each ``STEP`` after the last."""
+    """Return the first row of a program that takes ``size`` rows, each ``STEP`` rows after the one before."""
     program = program.to(tl.int64)
     return (program // STEP) * (size * STEP) + program % STEP
 
 
 @triton.jit
-def shift_of(first, stride, offset, STEP: tl.constexpr):
-    """Return how far after a place where several numbers can be read at once a row begins."""
+def misalignment(first, stride, offset, STEP: tl.constexpr):
+    """Return how many numbers after an aligned address a row begins."""
     return 0 if STEP == 1 else ((first * stride + offset) % _UNIT).to(tl.int32)
 
 
 @triton.jit
-def _starts(X, row, stride, shift, STEP: tl.constexpr):
+def _row_addresses(X, row, stride, shift, STEP: tl.constexpr):
     start = X + (row * stride - shift)
     if STEP > 1:
-        start = tl.multiple_of(start, _BYTES)
+        start = tl.multiple_of(start, 4 * _UNIT)  # in bytes
     return start
 
 
 @triton.jit
-def of_row(column, shift, d):
-    """Return whether positions of a tile are columns of the rows."""
+def is_column(column, shift, d):
+    """Return whether positions of a tile are columns of X, rather than numbers before or after the row."""
     return (column >= shift) & (column < d + shift)
 
 
 @triton.jit
 def tile(X, row, column, n, d, stride, shift, STEP: tl.constexpr):
-    """Return some rows, at some positions, with 0 outside."""
-    inside = (row < n)[:, None] & (column < padded(d + shift))[None, :]
-    x = tl.load(_starts(X, row, stride, shift, STEP)[:, None] + column[None, :], mask=inside, other=0.0)
+    """Return a tile of some rows and positions, with 0 outside X."""
+    inside = (row < n)[:, None] & (column < rounded_up(d + shift))[None, :]
+    x = tl.load(
+        _row_addresses(X, row, stride, shift, STEP)[:, None] + column[None, :], mask=inside, other=0.0
+    )
     if STEP > 1:
-        x = tl.where(of_row(column, shift, d)[None, :], x, 0.0)
+        x = tl.where(is_column(column, shift, d)[None, :], x, 0.0)
     return x
 
 
 @triton.jit
-def turned_tile(X, row, column, n, d, stride, shift, STEP: tl.constexpr):
-    """Return the same, transposed."""
-    inside = (column < padded(d + shift))[:, None] & (row < n)[None, :]
-    x = tl.load(_starts(X, row, stride, shift, STEP)[None, :] + column[:, None], mask=inside, other=0.0)
+def transposed_tile(X, row, column, n, d, stride, shift, STEP: tl.constexpr):
+    """Return a tile, transposed."""
+    inside = (column < rounded_up(d + shift))[:, None] & (row < n)[None, :]
+    x = tl.load(
+        _row_addresses(X, row, stride, shift, STEP)[None, :] + column[:, None], mask=inside, other=0.0
+    )
     if STEP > 1:
-        x = tl.where(of_row(column, shift, d)[:, None], x, 0.0)
+        x = tl.where(is_column(column, shift, d)[:, None], x, 0.0)
     return x
 
 
 @triton.jit
-def centre(center, rest, column, shift, d):
+def load_centre(center, rest, column, shift, d):
     """Return the two parts of a centre at some positions of a tile."""
-    at, inside = column - shift, of_row(column, shift, d)
+    at, inside = column - shift, is_column(column, shift, d)
     return tl.load(center + at, mask=inside, other=0.0), tl.load(rest + at, mask=inside, other=0.0)
 
 
 @triton.jit
-def two_parts(high, low, at, used):
+def load_parts(high, low, at, used):
     """Return a matrix in two parts, with 0 outside."""
     return tl.load(high + at, mask=used, other=0.0), tl.load(low + at, mask=used, other=0.0)
 
 
 @triton.jit
-def padded(d):
-    """Return the next length that several numbers at once can be read of."""
+def rounded_up(d):
+    """Return a length, rounded up to a multiple of the numbers that are read at once."""
     return tl.cdiv(d, _UNIT) * _UNIT
 
 
 @triton.jit
-def short(a):
-    """Return numbers rounded to the digits that the matrix units keep."""
+def to_tf32(a):
+    """Return float32 numbers, rounded to the digits of TF32, which the matrix units keep."""
     return (((a.to(tl.int32, bitcast=True) + 4096) >> 13) << 13).to(tl.float32, bitcast=True)
 
 
 @triton.jit
 def dot(a, b):
-    """Return a b: each number in two parts, of which the units lose nothing that matters.
+    """Return a b to the precision of float32, with each number split into two parts.
 
-    The units' own sums are not rounded to nearest: they should be short, and their results added up.
+    The matrix units do not round their own sums to nearest. So these should be short, and be added up outside.
     """
-    other = short(b)
-    return parted_dot(a, other, b - other)
+    other = to_tf32(b)
+    return dot_of_parts(a, other, b - other)
 
 
 @triton.jit
-def parted_dot(a, high, low):
-    """Return a (high + low), where ``high`` has no more digits than the matrix units keep."""
-    own = short(a)
+def dot_of_parts(a, high, low):
+    """Return a (high + low), where ``high`` has the digits of TF32."""
+    own = to_tf32(a)
     total = tl.dot(a - own, high, input_precision="tf32")
     total = tl.dot(own, low, total, input_precision="tf32")
     return tl.dot(own, high, total, input_precision="tf32")
 
 
 @triton.jit(do_not_specialize=["k", "d", "wide", "row_stride", "column_stride"])
-def _parts(
+def _split(
     A, high, low, turned_high, turned_low, k, d, wide, row_stride, column_stride,
     SHIFTS: tl.constexpr, TURNED: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
     column = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
     part, n_parts = tl.program_id(1), tl.num_programs(1)
     for shift in tl.static_range(SHIFTS):
-        inside = of_row(column, shift, d) & (part < k)
+        inside = is_column(column, shift, d) & (part < k)
         a = tl.load(A + part * row_stride + (column - shift) * column_stride, mask=inside, other=0.0)
-        most = short(a)
+        main = to_tf32(a)
         at = (shift * n_parts + part) * wide + column
-        tl.store(high + at, most, mask=column < wide)
-        tl.store(low + at, a - most, mask=column < wide)
+        tl.store(high + at, main, mask=column < wide)
+        tl.store(low + at, a - main, mask=column < wide)
         if TURNED and shift == 0:
-            tl.store(turned_high + column * n_parts + part, most, mask=column < d)
-            tl.store(turned_low + column * n_parts + part, a - most, mask=column < d)
+            tl.store(turned_high + column * n_parts + part, main, mask=column < d)
+            tl.store(turned_low + column * n_parts + part, a - main, mask=column < d)
 
 
-class Lie(NamedTuple):
-    """How the rows of a tensor lie in memory, as the loops take it."""
+class RowLayout(NamedTuple):
+    """How the rows of a tensor lie in memory, as arguments of the loops."""
 
-    lengths: tuple[int, int, int]  # the length and the distance of rows, and how far X is after a unit
-    step: int  # a tile holds every so many rows: 1, or 4
+    sizes: tuple[int, int, int]  # the length and the distance of rows, and the misalignment of the first row
+    step: int  # 1 if a tile holds successive rows, 4 if it holds every fourth
 
     def programs(self, n: int, rows: int) -> int:
-        """Return the number of programs that take so many rows each."""
+        """Return the number of programs that take ``rows`` rows each."""
         return self.step * triton.cdiv(n, rows * self.step)
 
     def positions(self, d: int) -> int:
-        """Return the positions that tiles of all columns have."""
+        """Return the number of positions that tiles of d columns need."""
         return d + self.step - 1
 
 
-def lie_of(X: Any) -> Lie:
+def layout_of(X: Any) -> RowLayout:
     """Return how the rows of a tensor lie in memory."""
     d, stride, unit = X.shape[1], X.stride(0), _UNIT.value
     offset = X.data_ptr() // X.element_size() % unit
     if offset or d % unit or stride % unit:
-        return Lie((d, stride, offset), unit)
-    return Lie((d // unit, stride // unit, 0), 1)
+        return RowLayout((d, stride, offset), unit)
+    return RowLayout((d // unit, stride // unit, 0), 1)
 
 
-def parts(A: Any, size: int, step: int = 1, *, width: int = 0, turned: bool = False) -> tuple[Any, ...]:
-    """Return two tensors whose sum is A (k, d), with rows of 0 up to ``size``; the first in few digits.
+def tf32_parts(A: Any, size: int, step: int = 1, *, turned: bool = False) -> tuple[Any, ...]:
+    """Return two tensors whose sum is A (k, d), with further rows of zeros up to ``size`` rows.
 
-    There is a copy for each shift of tiles that hold every so many rows. Rows end with zeros, so that they are at
-    least ``width`` long, and each begins where several numbers can be read at once. The matrix units keep all digits
-    of the first tensor. On request the transposes (d, size) of the two follow, without these zeros.
+    The matrix units keep all digits of the first tensor. There is a copy for each misalignment that the rows of a
+    tile may have. Each row begins where several numbers can be read at once, and ends with zeros. With ``turned`` the
+    transposes (d, size) of the two follow, without these zeros.
     """
     k, d = A.shape
-    wide = max(width, triton.cdiv(d + step - 1, _UNIT.value) * _UNIT.value)
+    wide = triton.cdiv(d + step - 1, _UNIT.value) * _UNIT.value
     high, low = torch.empty((2, step * size, wide), dtype=A.dtype, device=A.device)
     ways = tuple(torch.empty((2, d, size), dtype=A.dtype, device=A.device)) if turned else ()
-    _parts[(triton.cdiv(wide, _SPLIT), size)](
+    _split[(triton.cdiv(wide, _SPLIT), size)](
         A, high, low, *(ways or (high, low)), k, d, wide, *A.stride(), SHIFTS=step, TURNED=turned, SIZE=_SPLIT
     )
     return high, low, *ways
-
-
-class Entries(NamedTuple):
-    """Entries in runs: those of row i, or of column i, are ``values[ends[i]:ends[i + 1]]``.
-
-    ``pieces`` are shorter runs, if runs may be long: the first entry of each piece, the first piece of each run, and
-    the run of each piece.
-    """
-
-    values: Any
-    index: Any
-    ends: Any
-    pieces: tuple[Any, Any, Any] | None = None
-
-
-@triton.jit
-def entries_at(values, index, begin, end, first, ENTRIES: tl.constexpr):
-    """Return some entries of each run, where they are in the matrix, and which of them there are."""
-    at = begin[:, None] + (first + tl.arange(0, ENTRIES))[None, :]
-    inside = at < end[:, None]
-    x = tl.load(values + at, mask=inside, other=0.0)
-    return x, tl.load(index + at, mask=inside, other=0).to(tl.int64), inside
-
-
-@triton.jit
-def run_ends(ends, row, m):
-    """Return where runs begin and end, and the length of the longest."""
-    begin = tl.load(ends + row, mask=row < m, other=0).to(tl.int64)
-    end = tl.load(ends + row + 1, mask=row < m, other=0).to(tl.int64)
-    return begin, end, tl.max(end - begin, axis=0)
-
-
-@triton.jit
-def narrow_rows(B, at, inside, part, STRIDE: tl.constexpr):
-    """Return rows of a narrow matrix."""
-    there = inside[:, :, None] & (part < STRIDE)[None, None, :]
-    return tl.load(B + at[:, :, None] * STRIDE + part[None, None, :], mask=there, other=0.0)
-
-
-@triton.jit
-def _gathered(
-    values, index, ends, B, shifts, out, m, k,
-    SHIFTED: tl.constexpr, SQUARED: tl.constexpr, ACC: tl.constexpr, STRIDE: tl.constexpr,
-    ROWS: tl.constexpr, ENTRIES: tl.constexpr, K: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    part = tl.program_id(1) * K + tl.arange(0, K)
-    begin, end, longest = run_ends(ends, row, m)
-    total = tl.zeros((ROWS, ENTRIES, K), ACC)
-    for first in range(0, longest, ENTRIES):
-        x, at, inside = entries_at(values, index, begin, end, first, ENTRIES)
-        x = x.to(ACC)
-        x = x * x if SQUARED else x
-        total += x[:, :, None] * narrow_rows(B, at, inside, part, STRIDE).to(ACC)
-    found = tl.sum(total, axis=1)
-    if SHIFTED:
-        found -= tl.load(shifts + part, mask=part < k, other=0.0)[None, :]
-    known = (row < m)[:, None] & (part < k)[None, :]
-    tl.store(out + row[:, None] * k + part[None, :], found, mask=known)
-
-
-@triton.jit
-def _summed(values, ends, out, m, k, ROWS: tl.constexpr, ENTRIES: tl.constexpr, K: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    part = tl.arange(0, K)
-    begin, end, longest = run_ends(ends, row, m)
-    total = tl.zeros((ROWS, ENTRIES, K), tl.float64)
-    for first in range(0, longest, ENTRIES):
-        at = begin[:, None] + (first + tl.arange(0, ENTRIES))[None, :]
-        there = (at < end[:, None])[:, :, None] & (part < k)[None, None, :]
-        total += tl.load(values + at[:, :, None] * k + part[None, None, :], mask=there, other=0.0)
-    known = (row < m)[:, None] & (part < k)[None, :]
-    tl.store(out + row[:, None] * k + part[None, :], tl.sum(total, axis=1), mask=known)
-
-
-@triton.jit
-def _folded(
-    values, ends, out, m, d,
-    LEAST: tl.constexpr, SQUARED: tl.constexpr, ROWS: tl.constexpr, ENTRIES: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    begin, end, longest = run_ends(ends, row, m)
-    nothing: tl.constexpr = float("inf") if LEAST else 0.0
-    total = tl.full((ROWS, ENTRIES), nothing, out.dtype.element_ty)
-    for first in range(0, longest, ENTRIES):
-        at = begin[:, None] + (first + tl.arange(0, ENTRIES))[None, :]
-        x = tl.load(values + at, mask=at < end[:, None], other=nothing).to(out.dtype.element_ty)
-        if LEAST:
-            total = tl.minimum(total, x)
-        else:
-            total += x * x if SQUARED else x
-    if LEAST:
-        found = tl.min(total, axis=1)
-        found = tl.where(end - begin < d, tl.minimum(found, 0.0), found)
-    else:
-        found = tl.sum(total, axis=1)
-    tl.store(out + row, found, mask=row < m)
-
-
-def gathered(
-    entries: Entries,
-    B: Any,
-    shifts: Any = None,
-    dtype: Any = None,
-    *,
-    single: bool = False,
-    squared: bool = False,
-) -> Any:
-    """Return the sum of each run's entries times the rows of B (., k) that they name, less ``shifts`` (k,).
-
-    ``squared`` takes the squares of the entries, and ``dtype`` is that of the result, by default float64.
-    ``single`` adds up in the dtype of B, which is enough where runs are short and nothing is subtracted.
-    """
-    k = B.shape[1]
-    B, sizes = aligned(B), sparse_tiles(k, itemsize=B.element_size())
-    single = single and shifts is None and entries.pieces is None
-    ends = entries.ends if entries.pieces is None else entries.pieces[0]
-    m = ends.shape[0] - 1
-    kind = torch.float64 if dtype is None or entries.pieces is not None else dtype
-    out = torch.empty((m, k), dtype=kind, device=B.device)
-    wide = tl.float32 if single and B.dtype == torch.float32 else tl.float64
-    _gathered[(triton.cdiv(m, sizes["ROWS"]), triton.cdiv(k, sizes["K"]))](
-        entries.values, entries.index, ends, B, out if shifts is None else shifts, out, m, k,
-        SHIFTED=shifts is not None, SQUARED=squared, ACC=wide, STRIDE=B.shape[1], **sizes,
-    )  # fmt: skip
-    return out if entries.pieces is None else whole_runs(out, entries)
-
-
-def whole_runs(sums: Any, entries: Entries) -> Any:
-    """Return the sums of runs (., k) from those of their pieces, in float64."""
-    assert entries.pieces is not None
-    m, k = entries.ends.shape[0] - 1, sums.shape[1]
-    out = torch.empty((m, k), dtype=torch.float64, device=sums.device)
-    sizes = sparse_tiles(k, triton.next_power_of_2(k), sums.element_size())
-    _summed[(triton.cdiv(m, sizes["ROWS"]),)](sums, entries.pieces[1], out, m, k, **sizes)
-    return out
-
-
-def summed(entries: Entries, *, squared: bool = False) -> Any:
-    """Return the sum of each run's entries, or of their squares, in float64."""
-    ends = entries.ends if entries.pieces is None else entries.pieces[0]
-    sums = _fold(entries.values, ends, torch.float64, SQUARED=squared)
-    return sums if entries.pieces is None else whole_runs(sums[:, None], entries)[:, 0]
-
-
-def least(entries: Entries, d: int) -> Any:
-    """Return the smallest entry of each row of d columns, where entries that are not stored are 0."""
-    return _fold(entries.values, entries.ends, entries.values.dtype, d, LEAST=True)
-
-
-def _fold(
-    values: Any, ends: Any, dtype: Any, d: int = 0, *, LEAST: bool = False, SQUARED: bool = False
-) -> Any:
-    m = ends.shape[0] - 1
-    out = torch.empty(m, dtype=dtype, device=values.device)
-    _folded[(triton.cdiv(m, _FOLDED),)](
-        values, ends, out, m, d, LEAST=LEAST, SQUARED=SQUARED, ROWS=_FOLDED, ENTRIES=ENTRIES, num_warps=WARPS
-    )
-    return out
-
-
-def aligned(B: Any) -> Any:
-    """Return a matrix whose rows are as long as the device reads at once, filled up with 0."""
-    k = B.shape[1]
-    stride = triton.next_power_of_2(k) if k < _AT_ONCE else triton.cdiv(k, _AT_ONCE) * _AT_ONCE
-    return (torch.nn.functional.pad(B, (0, stride - k)) if stride > k else B).contiguous()
-
-
-def sparse_tiles(k: int, widest: int = _WIDEST, itemsize: int = 4) -> dict[str, Any]:
-    """Return what a loop over entries is compiled for, where the narrow matrix has k columns."""
-    K = min(widest, triton.next_power_of_2(k))
-    rows = max(1, TILE * 4 // (itemsize * ENTRIES * K))
-    return {"ROWS": min(rows, _FOLDED), "ENTRIES": ENTRIES, "K": K, "num_warps": WARPS}
-
-
-def columns_of(values: Any, columns: Any, ends: Any, d: int) -> Entries:
-    """Return rows in the order of their columns, d of them; ``ends`` begins with 0."""
-    m = ends.shape[0] - 1
-    ordered, place = torch.sort(columns.to(torch.int32), stable=True)
-    numbers = torch.arange(m, dtype=torch.int32, device=values.device)
-    rows = torch.repeat_interleave(numbers, ends[1:] - ends[:-1], output_size=values.shape[0])
-    limits = torch.arange(d + 1, dtype=torch.int32, device=values.device)
-    found = torch.searchsorted(ordered, limits)
-    return Entries(values[place], rows[place], found, _pieces(found, values.shape[0]))
-
-
-def _pieces(ends: Any, n_entries: int) -> tuple[Any, Any, Any]:
-    """Return the pieces of runs: their first entries and the number of all, each run's first, and their runs."""
-    n_pieces = (ends[1:] - ends[:-1] + PIECE - 1) // PIECE
-    first = torch.nn.functional.pad(torch.cumsum(n_pieces, 0), (1, 0))
-    run = torch.repeat_interleave(n_pieces)  # (pieces,)  the run of each
-    number = torch.arange(run.shape[0], device=ends.device) - first[run]
-    return torch.nn.functional.pad(ends[run] + PIECE * number, (0, 1), value=n_entries), first, run

@@ -2,8 +2,7 @@
 
 They are used in compiled loops in which k is a constant. Without them a compiler does not keep the current row, or
 the sum, in registers from the first non-zero to the last. It also checks at every stored value whether arrays
-overlap, which takes longer than the step. Each step has a plain twin with the same result. If the vector steps cannot
-be compiled, `run` uses the plain ones.
+overlap, which takes longer than the step. If they cannot be compiled, `run` uses the plain loops of its callers.
 
 Pointers are opaque: each load and store states the type of the value.
 """
@@ -21,8 +20,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from labelfold.utils import FAST, compiled
-
 # Width of the widest vectors; the compiler splits them on narrower machines.
 VECTOR_BYTES = 64
 # Entries between the one whose row is fetched into the cache and the one whose row is used.
@@ -30,7 +27,6 @@ _AHEAD = 16
 # Sums may be added in any order.
 _FLAGS = ("contract", "reassoc", "nsz")
 _LOG = logging.getLogger("labelfold")
-_compile = compiled(FAST)
 _usable = True
 
 
@@ -144,26 +140,6 @@ def add_to_rows(typing_context, q, h, out, indices, first, m, k):
         return context.get_dummy_value()
 
     return types.void(q, h, out, indices, types.intp, types.intp, k), generate
-
-
-@_compile
-def plain_products(q, h, M, indices, first, m):
-    """Set q[j] to the product of h with row indices[first + j] of M, for j < m."""
-    for j in range(m):
-        w = M[indices[first + j]]
-        p = w[0] * h[0]
-        for t in range(1, h.size):
-            p += w[t] * h[t]
-        q[j] = p
-
-
-@_compile
-def add_plain_rows(q, out, M, indices, first, m):
-    """Add q[j] times row indices[first + j] of M to ``out``, for j < m."""
-    for j in range(m):
-        w = M[indices[first + j]]
-        for t in range(out.size):
-            out[t] += q[j] * w[t]
 
 
 class _Vectors:

@@ -1,31 +1,16 @@
-"""Active learning: which unlabelled rows to label next, for the report and for the labelling page.
-
-Classes: each row t counts as explained by its nearest labelled row. The gain of labelling a candidate c is
-
-    gain(c) = sum over rows t of  u_t max(0, 1 - d(t, c) / d(t, labelled)),
-
-where u_t is the uncertainty of the model about row t, and d a distance. The gain is large if the rows around c are
-uncertain, many, and far from labelled rows. Rows chosen one after the other are spread out. With u = 1 this is the
-facility-location objective, which needs no model.
-
-Numbers: improved greedy sampling (Wu, Lin & Huang, Active learning for regression using greedy sampling, Information
-Sciences 2019).
-"""
+"""Active learning on the labelling page: which row to ask next."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.preprocessing import StandardScaler
 
 from labelfold import LabelFold
-from labelfold.app.compare._data import Data
-from labelfold.app.compare._held_out import predict_with_confidence, top_gap
-from labelfold.app.registry import UNIT_VARIANCE
+from labelfold.app.compare import choose_by_gain, distance_to_labelled
 from labelfold.semi_supervised import unsupervised
 
 STRATEGIES = {
@@ -34,139 +19,12 @@ STRATEGIES = {
     "spread": "rows that stand for many others and are unlike the labelled ones, and one in four at random",
     "random": "every row at random",
 }
-# Numbers of unlabelled and of labelled rows whose distances are computed: for a report, and for a question of the
-# labelling page, which is answered between two clicks.
-_MAX_ROWS, _MAX_ROWS_OF_QUESTION = 2000, 1200
+# Maximum number of unlabelled, and of labelled rows whose distances are computed between two clicks.
+_MAX_ROWS = 1200
 # Every fourth question, from the first on, is a random row, to measure the accuracy.
 _RANDOM_EVERY = 4
 # A row is called unsure if the probabilities of its two most probable classes differ by at most this.
 _UNSURE = 0.5
-
-
-class ChosenRow(NamedTuple):
-    """A candidate chosen by its gain.
-
-    Attributes
-    ----------
-    candidate : int
-        Its index among the candidates.
-    gain : float
-        See the module.
-    nearer : ndarray of bool of shape (t,)
-        The rows that are nearer to it than to any labelled row.
-    """
-
-    candidate: int
-    gain: float
-    nearer: np.ndarray
-
-
-def choose_by_gain(
-    distances: np.ndarray,
-    to_labelled: np.ndarray | None,
-    uncertainty: np.ndarray,
-    n: int,
-    allowed: Any = True,
-) -> list[ChosenRow]:
-    """Return up to n candidates, greedily by gain; fewer if no other candidate has a gain.
-
-    Parameters
-    ----------
-    distances : ndarray of shape (t, c)
-        Distances between rows and candidates.
-    to_labelled : ndarray of shape (t,), or None
-        Distance of each row from its nearest labelled row; None if no row is labelled.
-    uncertainty : ndarray of shape (t,)
-    n : int
-    allowed : ndarray of bool of shape (c,), or True
-        Which candidates may be chosen.
-
-    Examples
-    --------
-    >>> x = np.array([0.0, 1.0, 2.0, 9.0, 9.5])
-    >>> distances = np.abs(x[:, None] - x)
-    >>> [one.candidate for one in choose_by_gain(distances, None, np.ones(5), 2)]
-    [2, 3]
-    >>> [one.candidate for one in choose_by_gain(distances, np.abs(x - 1.5), np.ones(5), 1)]
-    [3]
-    """
-    near = np.full(len(distances), distances.max(initial=0.0)) if to_labelled is None else to_labelled
-    chosen: list[ChosenRow] = []
-    while len(chosen) < n:
-        nearer = near[:, None] - distances
-        weights = np.divide(uncertainty, near, out=np.zeros(len(near)), where=near > 0)
-        gains = weights.astype(distances.dtype) @ np.maximum(nearer, 0.0, out=nearer)
-        gains = np.where(allowed, gains, 0.0)
-        best = int(gains.argmax()) if len(gains) else 0
-        if not len(gains) or gains[best] <= 0:
-            break
-        chosen.append(ChosenRow(best, float(gains[best]), nearer[:, best] > 0))
-        near = np.minimum(near, distances[:, best])
-    return chosen
-
-
-def distance_to_labelled(R: np.ndarray, labelled: np.ndarray) -> np.ndarray | None:
-    """Return the distance of each row of R, (t, k), from the nearest labelled row; None if there is none."""
-    return euclidean_distances(R, labelled).min(axis=1).astype(R.dtype) if len(labelled) else None
-
-
-def greedy_sample(X: Any, predicted: np.ndarray, X_known: Any, y_known: np.ndarray, n: int) -> np.ndarray:
-    """Return up to n rows by improved greedy sampling.
-
-    Each row has the largest distance to its nearest labelled row, where the distance is the product of the distances
-    in X and in y. A chosen row then counts as labelled with its prediction.
-
-    >>> X = np.array([[0.1], [5.0], [5.1]])
-    >>> greedy_sample(X, np.array([0.0, 9.0, 9.0]), np.array([[0.0]]), np.array([1.0]), 2).tolist()
-    [2, 0]
-    """
-    distance = (euclidean_distances(X, X_known) * np.abs(predicted[:, None] - y_known)).min(axis=1)
-    chosen: list[int] = []
-    while len(chosen) < min(n, len(distance)):
-        row = int(np.argmax(distance))
-        if distance[row] <= 0:
-            break
-        chosen.append(row)
-        to_row = euclidean_distances(X, X[[row]])[:, 0] * np.abs(predicted - predicted[row])
-        distance = np.minimum(distance, to_row)
-    return np.array(chosen, dtype=int)
-
-
-def next_rows(
-    data: Data, model: Any, Z: np.ndarray | None, *, scale: str, seed: int, n: int = 20
-) -> tuple[np.ndarray, Any, np.ndarray]:
-    """Return the n unlabelled rows to label next, their predictions and confidences.
-
-    For classes they are chosen by gain in the embedding Z, or by least confidence if there is no embedding. For
-    numbers they are chosen by greedy sampling in the columns, brought to the form ``scale``.
-    """
-    rows, rng = data.unlabelled, np.random.default_rng(seed)
-    if not len(rows):
-        return rows, [], np.empty(0)
-    if data.facts.numbers:
-        rows = np.sort(rng.permutation(rows)[:_MAX_ROWS])
-        known = np.sort(rng.permutation(data.labels.n_labelled)[:_MAX_ROWS])
-        own, others = data.X[data.labels.index[known]], data.X[rows]
-        predicted = np.asarray(model.predict(others))
-        if scale == UNIT_VARIANCE:
-            scaler = StandardScaler(with_mean=False).fit(data.X)
-            own, others = scaler.transform(own), scaler.transform(others)
-        chosen = greedy_sample(others, predicted, own, data.truth[known], n)
-        return rows[chosen], predicted[chosen], np.full(len(chosen), np.nan)
-    predicted, confidence = predict_with_confidence(model, data.X[rows])
-    if np.isnan(confidence).all():
-        return rows[:0], [], np.empty(0)
-    chosen = np.argsort(confidence, kind="stable")[:n]
-    if Z is not None:
-        some = np.sort(rng.permutation(len(rows))[:_MAX_ROWS])
-        known = np.sort(rng.permutation(data.labels.index)[:_MAX_ROWS])
-        R = StandardScaler(with_mean=False).fit_transform(Z)
-        near, distances = distance_to_labelled(R[rows[some]], R[known]), euclidean_distances(R[rows[some]])
-        best = choose_by_gain(distances, near, np.nan_to_num(1 - confidence[some]), n)
-        by_gain = some[[one.candidate for one in best]]
-        # the least confident rows follow if few have a gain
-        chosen = np.concatenate([by_gain, np.setdiff1d(chosen, by_gain)])[:n].astype(int)
-    return rows[chosen], predicted[chosen], confidence[chosen]
 
 
 @dataclass(frozen=True)
@@ -204,7 +62,7 @@ class Questions:
         self._order = self._rng.permutation(n_rows)
         self._drawn = np.empty(0, dtype=int)
         self._scaled = np.empty((0, 1))
-        # what the coordinates are from, coordinates of the candidates, and the distances between them
+        # the source of the coordinates, the coordinates of the candidates, and the distances between them
         self._cached: tuple[Any, np.ndarray, np.ndarray] | None = None
 
     def next(
@@ -258,12 +116,12 @@ class Questions:
         rows = self._candidates(left)
         # skipped rows count as labelled, so that their neighbours are not asked instead
         known = np.flatnonzero(~left)
-        if len(known) > _MAX_ROWS_OF_QUESTION:
-            known = np.sort(self._rng.permutation(known)[:_MAX_ROWS_OF_QUESTION])
+        if len(known) > _MAX_ROWS:
+            known = np.sort(self._rng.permutation(known)[:_MAX_ROWS])
         R, distances = self._distances(fold, Z, rows)
         near = distance_to_labelled(R, self._coordinates(fold, known))
         p = None if fold is None or strategy == "spread" else fold.label_distributions_[rows]
-        uncertainty = np.ones(len(rows)) if p is None else 1 - top_gap(p)
+        uncertainty = np.ones(len(rows)) if p is None else 1 - _lead(p)
         chosen = choose_by_gain(distances, near, uncertainty, 1, left[rows])
         if not chosen:
             return None
@@ -285,7 +143,7 @@ class Questions:
         """Return the candidates. They stay the same while most of them are unlabelled."""
         if left[self._drawn].sum() < min(len(self._drawn) * 3 // 4, left.sum()) or not len(self._drawn):
             rows = np.flatnonzero(left)
-            self._drawn = np.sort(self._rng.permutation(rows)[:_MAX_ROWS_OF_QUESTION])
+            self._drawn = np.sort(self._rng.permutation(rows)[:_MAX_ROWS])
             self._cached = None
         return self._drawn
 
@@ -310,6 +168,12 @@ def unsure_between(fold: LabelFold, p: np.ndarray) -> str:
     """Return a phrase that names the two most probable classes of a row."""
     first, second = np.argsort(-p, kind="stable")[:2]
     return f"unsure between {fold.classes_[first]} and {fold.classes_[second]}"
+
+
+def _lead(p: np.ndarray) -> np.ndarray:
+    """Return the difference between the two highest probabilities of each row."""
+    best = np.partition(p, -2, axis=1)
+    return best[:, -1] - best[:, -2]
 
 
 def unit_scale(R: np.ndarray) -> np.ndarray:

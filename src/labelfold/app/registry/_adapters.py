@@ -1,9 +1,10 @@
-"""Adapters that let scikit-learn's estimators take a y with unlabelled rows."""
+"""Adapters that let scikit-learn's estimators take unlabelled rows, several labels a row, and numbers."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,16 +13,20 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVC
-from sklearn.utils import get_tags
+from sklearn.utils import RegressorTags, column_or_1d, get_tags
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.app.registry._method import fit_grouped
-from labelfold.app.registry._multilabel import PerLabel, coded, read_any_labels, right, tags_of_task
-from labelfold.base import TaskScore
+from labelfold.base import TaskScore, measure_of
 from labelfold.labels import Labels, read_labels
 from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses, read_groups
 from labelfold.rows import short_indices
 from labelfold.utils import available_if
+
+
+def inner_has(name: str) -> Any:
+    """Return a check for `available_if`: whether the estimator inside, fitted or not, has a method."""
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
 class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
@@ -177,7 +182,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.get_feature_names_out()
 
     def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray, groups: Groups | None) -> None:
-        y = coded(labels)
+        y = full_y(labels)
         if self.sizes is None:
             self.reducer_ = self._sized(None).fit(X, y)
             return
@@ -243,7 +248,7 @@ class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels = read_labels(y, X.shape[0], unlabeled=self.unlabeled, estimator=type(graph).__name__)
         self.task_, self.classes_ = labels.task, labels.classes
         with np.errstate(invalid="ignore"):  # rows that no label reaches get 0 / 0, and then the first class
-            self.estimator_ = without_tree(graph.fit(X, coded(labels)), X)
+            self.estimator_ = without_tree(graph.fit(X, full_y(labels)), X)
         self.transduction_ = self.classes_[self.estimator_.transduction_]
         return self
 
@@ -266,6 +271,92 @@ class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier for several labels a row: one copy of a classifier for each label.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A classifier of scikit-learn.
+
+    Attributes
+    ----------
+    estimators_ : list of classifiers
+        One classifier, or one for each label that is not constant.
+    constants_ : ndarray of shape (c,)
+        With several labels a row: 0 or 1 for constant labels, otherwise NaN.
+    classes_ : ndarray of shape (c,)
+        The classes, or the indices of the labels.
+
+    Examples
+    --------
+    >>> from sklearn.svm import LinearSVC
+    >>> X = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
+    >>> PerLabel(LinearSVC(random_state=0)).fit(X, X > 0).predict(X).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any) -> PerLabel:
+        """Fit the classifier, or one for each column of y."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True)
+        check_classification_targets(y)
+        self.several_ = y.ndim == 2 and y.shape[1] > 1
+        if not self.several_:
+            self.estimators_ = [clone(self.estimator).fit(X, column_or_1d(y, warn=True))]
+            self.classes_ = self.estimators_[0].classes_
+            return self
+        Y = y.astype(int)
+        self.classes_ = np.arange(Y.shape[1])
+        self.constants_ = np.where(Y.min(axis=0) == Y.max(axis=0), Y[0], np.nan)
+        self.estimators_ = [clone(self.estimator).fit(X, column) for column in Y.T[np.isnan(self.constants_)]]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return each row's class, or a column of 0 and 1 for each label."""
+        said = self._each(X, lambda model, X: model.predict(X), self._constants())
+        return said.astype(int) if self.several_ else said
+
+    @inner_has("predict_proba")
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return each row's class probabilities, or the probability of each label."""
+        return self._each(X, self._shares, self._constants())
+
+    @inner_has("decision_function")
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return each row's scores; for several labels a row, one for each label."""
+        return self._each(X, lambda model, X: model.decision_function(X), 2 * self._constants() - 1)
+
+    def _constants(self) -> np.ndarray:
+        check_is_fitted(self)
+        return self.constants_ if self.several_ else np.empty(0)
+
+    def _shares(self, model: Any, X: Any) -> np.ndarray:
+        shares = model.predict_proba(X)
+        return shares[:, 1] if self.several_ else shares
+
+    def _each(self, X: Any, ask: Callable[[Any, Any], np.ndarray], constants: np.ndarray) -> np.ndarray:
+        """Return the result of the classifier, or one column for each label, with constants for constant labels."""
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        if not self.several_:
+            return ask(self.estimators_[0], X)
+        said = np.tile(constants, (X.shape[0], 1))
+        for j, model in zip(np.flatnonzero(np.isnan(constants)), self.estimators_, strict=True):
+            said[:, j] = ask(model, X)
+        return said
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inside = get_tags(self.estimator)
+        tags.input_tags.sparse = inside.input_tags.sparse
+        tags.input_tags.positive_only = inside.input_tags.positive_only
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.poor_score = inside.classifier_tags.poor_score
         return tags
 
 
@@ -344,7 +435,7 @@ def size_without_folds(labels: Labels, candidates: Sequence[Any]) -> Any:
 
 
 def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray, groups: Groups | None = None) -> float:
-    """Return the out-of-fold score of a classifier (see `right`); for `Tuned`, the best score of its candidates.
+    """Return the out-of-fold score of a classifier (see `score_of`); for `Tuned`, the best score of its candidates.
 
     Parameters
     ----------
@@ -372,4 +463,59 @@ def left_out_score(classifier: Any, Z: np.ndarray, known: np.ndarray, groups: Gr
             return [clone(classifier).fit(Z[train], known[train]).predict(Z[test])]
 
         (guessed,) = left_out_guesses(splits, predict, known)
-    return right(known[tested], guessed[tested]) if splits else -np.inf
+    return score_of(known[tested], guessed[tested]) if splits else -np.inf
+
+
+def read_any_labels(y: Any, n_rows: int, estimator: Any) -> Labels:
+    """Return the labels that an adapter reads for its task."""
+    numbers = estimator.task == "regression"
+    tasks = ("regression",) if numbers else ("binary", "multiclass", "multilabel")
+    name = type(estimator).__name__
+    return read_labels(y, n_rows, unlabeled=estimator.unlabeled, allowed=tasks, estimator=name)
+
+
+def full_y(labels: Labels) -> np.ndarray:
+    """Return y for all rows: class codes with -1 for unlabelled rows, or 0/1 labels or numbers with NaN."""
+    Y: np.ndarray
+    if labels.task in ("multilabel", "regression"):
+        Y = np.full((labels.n_rows, *labels.values.shape[1:]), np.nan)
+    else:
+        Y = np.full(labels.n_rows, -1)
+    Y[labels.index] = labels.values
+    return Y
+
+
+def score_of(truth: np.ndarray, guess: np.ndarray) -> float:
+    """Return the accuracy; for several labels a row micro-averaged F1; for numbers R².
+
+    >>> score_of(np.array([0, 1, 1]), np.array([0, 1, 0])).__round__(2)
+    0.67
+    """
+    numbers = truth.dtype.kind == "f" and truth.ndim == 1
+    return float(measure_of("regression" if numbers else "classification")(truth, guess))
+
+
+def tags_of_task(tags: Any, task: str) -> Any:
+    """Return the tags of an adapter as those of a classifier or, for regression, of a regressor."""
+    if task == "regression":
+        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = "regressor", None, RegressorTags()
+    return tags
+
+
+def set_task(model: Any, task: str) -> Any:
+    """Set ``task`` of a model and of all its parts that have this parameter."""
+    return model.set_params(**{p: task for p in model.get_params() if p.rpartition("__")[2] == "task"})
+
+
+def fit_grouped(model: Any, X: Any, y: Any, groups: Groups | None) -> Any:
+    """Fit a model, and tell it the groups of the rows if it, or the last step of a pipeline, has a use for them.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> fit_grouped(Ridge(), [[0.0], [1.0]], [0.0, 1.0], Groups.single(2)).n_features_in_
+    1
+    """
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if groups is None or "groups" not in signature(last.fit).parameters:
+        return model.fit(X, y)
+    step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    return model.fit(X, y, **{f"{step}groups": groups.codes})

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 from labelfold.tables._arrow import (
-    LABELLED,
-    LEARNED_FROM,
     distinct,
     is_number,
     is_text,
@@ -25,48 +23,43 @@ from labelfold.tables._arrow import (
 from labelfold.tables._column import (
     Column,
     filled_where_labelled,
-    in_place,
+    is_constant,
     left_out,
-    noted,
     pixel_columns,
     vector_columns,
+    with_remark,
 )
-from labelfold.tables._dates import EPOCHS, TURNS, UNITS, calendar_parts, instants, layouts_of
+from labelfold.tables._dates import DAY, EPOCHS, UNITS, calendar_parts, instants, layouts_of
 from labelfold.tables._differences import Differences, shown_as
+from labelfold.tables._limits import BLOCK, LENGTH, MAX_VALUES, MIN_CELLS, SAMPLE
 from labelfold.tables._numbers import (
     any_match,
+    as_plain_numbers,
+    format_in_words,
+    format_of,
     has_thousands,
     is_flag,
     numbers,
-    plain,
-    said,
     units_of,
-    with_flags,
-    writing_of,
+    with_spelled_flags,
 )
 from labelfold.tables._steps import learned_values, lists
 from labelfold.tables._target import Target
 from labelfold.tables._unseen import share_of_strays
 
-# Number of evenly spaced rows from which the role is found.
-_SAMPLE = 2000
 # Share of non-missing cells that must be numbers, dates or lists.
-_MOST = 0.9
+_MIN_SHARE = 0.9
 # Cells are text if they have at least this many words on average, and more than this share of them are distinct.
-_WORDS, _DIFFER = 5.0, 0.2
+_TEXT_WORDS, _MIN_DISTINCT = 5.0, 0.2
 # The same number for short text whose cells hardly repeat, and the largest share of distinct words.
-_FEW_WORDS, _RECUR = 2.0, 0.5
-# Largest number of categories that get one column each, and number of columns for hashing.
-MOST_VALUES, HASHED = 50, 64
-# Above this many rows, words are hashed.
-_HASH_WORDS_FROM = LEARNED_FROM + LABELLED
+_SHORT_TEXT_WORDS, _MAX_DISTINCT_WORDS = 2.0, 0.5
+# Number of columns for hashed categories.
+HASHED = 64
 # If categories occur fewer times than this on average, only frequent ones get a column.
-_OFTEN = 3
-# Seconds since 1970 reach this in the year 5138.
-_MILLISECONDS = 1e11
+_MIN_TIMES = 3
 _EPOCH = re.compile(r"epoch|unix|(?:^|_)ts$", re.IGNORECASE)
-# The range of seconds since 1970 in the years 1980 to 2049.
-_SINCE = (3.15e8, 2.5e9)
+# Numbers are taken for seconds since 1970 if they are in this range.
+_FIRST, _LAST = np.array(["1980", "2050"], dtype="datetime64[s]").astype(np.float64)
 _DATED = re.compile(r"date|time|day|dob|birth|_at$|_on$|stamp", re.IGNORECASE)
 
 
@@ -99,7 +92,7 @@ def columns_of(
         Gets the columns in use.
     """
     last = table.num_rows - 1
-    sample = table.take(np.linspace(0, last, _SAMPLE).astype(int)) if last >= _SAMPLE else table
+    sample = table.take(np.linspace(0, last, SAMPLE).astype(int)) if last >= SAMPLE else table
     vectors = set(vector_columns(table.column_names))
     pixels, shape = pixel_columns(table.column_names)
     kept = set(pixels if shape is not None else ())
@@ -111,30 +104,33 @@ def columns_of(
             found.append(Column(name, given[name], how))
             continue
         cells = table.column(name)
-        column = found_as = _told(name, cells, sample.column(name), given.get(name), target)
+        column = found_as = _column_of(name, cells, sample.column(name), given.get(name), target)
         if column.missing and column.role in ("number", "category", "date"):
-            column = noted(column, words_for_missing(sample.column(name), numbers=column.role != "category"))
+            column = with_remark(
+                column, words_for_missing(sample.column(name), numbers=column.role != "category")
+            )
         if name in kept:
-            column = in_place(column) if name not in given and column.used else column
+            flat = name not in given and column.used and column.data is not None and is_constant(column.data)
+            column = with_remark(column, "it holds one value, and stays as a pixel") if flat else column
         elif name not in keep and column.used:
-            column = _unless_filled(column, cells, target, table.num_columns)
+            column = _left_out_if_filled(column, cells, target, table.num_columns)
             if name not in given and column.used:
                 column = left_out(column, target, places, seen)
         if column.role == "number" and column.missing:
-            column = replace(column, told=target.told_by(np.isnan(column.data)))
+            column = replace(column, gaps_predict=target.predicted_by_gaps(np.isnan(column.data)))
         if column.used:
             differences.add(found_as, cells)
         # the values of a wide table are not kept a second time
         found.append(replace(column, data=None) if name in vectors else column)
-    found = _nothing_but_names(found, table, given)
+    found = _names_as_text(found, table, given)
     # with very many rows, word pairs and character groups would fill the memory
-    how, many = "tf-idf of its words, hashed", n > _HASH_WORDS_FROM
+    how, many = "tf-idf of its words, hashed", n > BLOCK
     return [replace(c, how=how, hashed=True) if many and c.role == "text" else c for c in found]
 
 
-def _unless_filled(column: Column, cells: Any, target: Target, columns: int) -> Column:
+def _left_out_if_filled(column: Column, cells: Any, target: Target, columns: int) -> Column:
     """Return the column, as left out if labelled rows are filled and the others are not."""
-    if not len(target.parts[0]):
+    if not len(target.labelled_and_others[0]):
         return column
     values, words = column.data, None
     if column.role == "text":
@@ -146,13 +142,13 @@ def _unless_filled(column: Column, cells: Any, target: Target, columns: int) -> 
     shown = "the list of the others"
     if column.role in ("category", "text"):
         words = learned_values(cells)[0] if words is None else words
-        shown = repr(words[int(filled.value)][:30]) if filled.value is not None else ""
+        shown = repr(words[int(filled.value)][:LENGTH]) if filled.value is not None else ""
     elif column.role in ("number", "date") and filled.value is not None:
         shown = shown_as(column.role, filled.value)
     return filled_where_labelled(column, filled, shown)
 
 
-def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
+def _names_as_text(found: list[Column], table: Any, given: Mapping[str, str]) -> list[Column]:
     """Return the columns; if none would be used, names that hardly repeat are read as text."""
     free = [c for c in found if c.name not in given and c.levels and is_text(table.column(c.name).type)]
     rare = [c for c in free if c.role == "category" and _hardly_repeats(c, table.num_rows)]
@@ -164,10 +160,10 @@ def _nothing_but_names(found: list[Column], table: Any, given: Mapping[str, str]
 
 def _hardly_repeats(column: Column, n: int) -> bool:
     """Tell whether the values of a category are too rare to be useful."""
-    return column.levels * _OFTEN > n and column.levels > MOST_VALUES
+    return column.levels * _MIN_TIMES > n and column.levels > MAX_VALUES
 
 
-def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
+def _column_of(name: str, cells: Any, sample: Any, role: str | None, target: Target) -> Column:
     """Return a column with its given role, or with the role that its type and cells suggest."""
     types, kind = pa.types, cells.type
     if types.is_null(kind) or cells.null_count == len(cells):
@@ -184,70 +180,69 @@ def _told(name: str, cells: Any, sample: Any, role: str | None, target: Target) 
     if role == "number" or (role is None and (is_number(kind) or types.is_duration(kind))):
         return (
             _date(name, cells, sample, target)
-            if role is None and _since(name, cells)
+            if role is None and _is_epoch(name, cells)
             else _number(name, cells, sample)
         )
     if role == "date" or (role is None and types.is_temporal(kind)):
         return _date(name, cells, sample, target)
     if role == "category" or types.is_boolean(kind) or types.is_dictionary(kind):
         return _category(name, cells)
-    return _of_text(name, cells, sample, target)
+    return _of_text_column(name, cells, sample, target)
 
 
-def _of_text(name: str, cells: Any, sample: Any, target: Target) -> Column:
+def _of_text_column(name: str, cells: Any, sample: Any, target: Target) -> Column:
     """Find the role of a text column."""
-    quick = plain(cells)
-    if not is_text(quick.type) and _since(name, quick):
+    quick = as_plain_numbers(cells)
+    if not is_text(quick.type) and _is_epoch(name, quick):
         return _date(name, cells, sample, target)
     if not is_text(quick.type) and not _DATED.search(name) and not any_match(cells, r"^0\d"):
         return _number(name, quick, sample)
     some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
     if not some:
-        some = text_cells(cells, numbers=True).drop_null()[:_SAMPLE].to_pylist()
+        some = text_cells(cells, numbers=True).drop_null()[:SAMPLE].to_pylist()
     if not some:
         return Column(name, "left out", "every cell is missing")
     if (
-        _share(cell[:1] == "[" and cell[-1:] == "]" for cell in some) >= _MOST
-        and _share(map(_is_list, some)) >= _MOST
+        _share(cell[:1] == "[" and cell[-1:] == "]" for cell in some) >= _MIN_SHARE
+        and _share(map(_is_list, some)) >= _MIN_SHARE
     ):
         return _list(name, cells)
     coded = _share(re.fullmatch(r"0\d+", cell) is not None for cell in some) >= 0.1
     dated = _DATED.search(name) is not None
-    if not coded and writing_of(some)[1] >= _MOST and not (dated and layouts_of(some)[1] >= _MOST):
+    if not coded and format_of(some)[1] >= _MIN_SHARE and not (dated and layouts_of(some)[1] >= _MIN_SHARE):
         return _number(name, cells, sample)
-    if layouts_of(some)[1] >= _MOST:
+    if layouts_of(some)[1] >= _MIN_SHARE:
         return _date(name, cells, sample, target)
     # ids such as "order no 17" differ only in their numbers
     shapes = {re.sub(r"\d+", "#", cell) for cell in some}
     words = np.mean([len(re.findall(r"\w+", cell) if "://" in cell else cell.split()) for cell in some])
-    if words >= _WORDS and len(shapes) > max(_DIFFER * len(some), 5):
+    if words >= _TEXT_WORDS and len(shapes) > max(_MIN_DISTINCT * len(some), MIN_CELLS):
         return _text(name, cells)
     column = _category(name, cells)
-    if _hardly_repeats(column, len(cells)) and words >= _FEW_WORDS and len(shapes) > _DIFFER * len(some):
+    if (
+        _hardly_repeats(column, len(cells))
+        and words >= _SHORT_TEXT_WORDS
+        and len(shapes) > _MIN_DISTINCT * len(some)
+    ):
         every = [word for cell in some for word in cell.lower().split()]
-        if len(set(every)) < _RECUR * len(every):
+        if len(set(every)) < _MAX_DISTINCT_WORDS * len(every):
             return replace(_text(name, cells), short=True)
     if units := units_of(some):
         several = f"{', '.join(map(repr, units[:-1]))} and {units[-1]!r}"
         how = f"numbers in {several} are not read as numbers; bring them to one unit"
-        return replace(noted(column, how), reading=how)
+        return replace(with_remark(column, how), reading=how)
     return column
 
 
-def _since(name: str, cells: Any) -> bool:
+def _is_epoch(name: str, cells: Any) -> bool:
     """Tell whether numbers are seconds or milliseconds since 1970: whole, recent, and with a column name of dates."""
     if not (_DATED.search(name) or _EPOCH.search(name)) or not is_number(cells.type):
         return False
     values = numbers(cells, None)
     values = values[~np.isnan(values)]
-    first, last = _SINCE
-    return any(
-        len(values) > 0
-        and first * unit < values.min()
-        and values.max() < last * unit
-        and (values % 1 == 0).all()
-        for unit in (1, 1000)
-    )
+    if not len(values) or (values % 1 != 0).any():
+        return False
+    return any(unit * values.min() > _FIRST and unit * values.max() < _LAST for unit in EPOCHS.values())
 
 
 def _text(name: str, cells: Any) -> Column:
@@ -258,41 +253,40 @@ def _text(name: str, cells: Any) -> Column:
 
 
 def _number(name: str, cells: Any, sample: Any) -> Column:
-    writing, odd = None, ""
-    cells = plain(cells) if is_text(cells.type) else cells
+    number_format, odd = None, ""
+    cells = as_plain_numbers(cells) if is_text(cells.type) else cells
     if is_text(cells.type):
         some = [cell for cell in text_cells(sample, numbers=True).to_pylist() if cell is not None]
-        writing = writing_of(some)[0]
-    values = numbers(cells, writing)
+        number_format = format_of(some)[0]
+    values = numbers(cells, number_format)
     flag = is_flag(values)
-    values = with_flags(cells, values) if flag else values
+    values = with_spelled_flags(cells, values) if flag else values
     missing = int(np.isnan(values).sum())
-    if writing is not None and missing:
+    if number_format is not None and missing:
         written = text_cells(cells, numbers=True)
         infinite = pc.match_substring_regex(written, r"^(?i:[+-]?inf(inity)?)$")
         stray = written.filter(pa.array(np.isnan(values))).drop_null()
         infinities = pc.sum(infinite).as_py() or 0
         strays = len(stray) - infinities
         example = next((c for c in stray.to_pylist() if "inf" not in c.lower()), "")
-        odd = f"{_cells(strays)} no number ({example[:30]!r})" if strays else ""
+        odd = f"{_cells_are(strays)} no number ({example[:LENGTH]!r})" if strays else ""
     else:
-        infinities = missing - cells.null_count - _nans(cells)
-    parts = [said(writing, thousands=has_thousands(sample, writing)) if writing else "", odd]
-    parts += [f"{_cells(infinities)} infinite"] if infinities else []
+        nans = pc.sum(pc.is_nan(cells)).as_py() if pa.types.is_floating(cells.type) else 0
+        infinities = missing - cells.null_count - (nans or 0)
+    parts = [odd]
+    if number_format is not None:
+        parts.insert(0, format_in_words(number_format, thousands=has_thousands(sample, number_format)))
+    parts += [f"{_cells_are(infinities)} infinite"] if infinities else []
     if missing == len(values):
         return Column(name, "left out", "no cell in it is a number")
     share = share_of_strays(cells, np.isnan(values)) if missing > cells.null_count else 0.0
     how = "; ".join(filter(None, parts))
     known = values[~np.isnan(values)] if missing else values
     span = float(known.min()), float(known.max()), bool((known % 1 == 0).all())
-    return Column(name, "number", how, writing, missing, flag=flag, odd=share, range=span, data=values)
+    return Column(name, "number", how, number_format, missing, flag=flag, odd=share, range=span, data=values)
 
 
-def _nans(cells: Any) -> int:
-    return (pc.sum(pc.is_nan(cells)).as_py() or 0) if pa.types.is_floating(cells.type) else 0
-
-
-def _cells(count: int) -> str:
+def _cells_are(count: int) -> str:
     return f"{count:,} cell{'s are' if count > 1 else ' is'}"
 
 
@@ -303,17 +297,21 @@ def _date(name: str, cells: Any, sample: Any, target: Target) -> Column:
         layouts = layouts_of(cut.to_pylist())[0]
         since = np.empty(0) if layouts else numbers(sample, None)
         if (known := since[~np.isnan(since)]).size:
-            layouts = [list(EPOCHS)[int(np.median(np.abs(known)) > _MILLISECONDS)]]
+            # the unit in which they are nearest to the usual range, in digits
+            size, usual = np.log(np.median(np.abs(known)) or 1.0), np.log([_FIRST, _LAST]).mean()
+            layouts = [min(EPOCHS, key=lambda layout: abs(size + np.log(EPOCHS[layout]) - usual))]
     local, universal = instants(cells, layouts)
     missing = int(np.isnan(local).sum())
     if missing == len(local):
         return Column(name, "left out", "no cell in it is a date")
-    days = (np.nanmax(universal) - np.nanmin(universal)) / 86_400
+    days = (np.nanmax(universal) - np.nanmin(universal)) / DAY
     # a part of the calendar adds nothing to the elapsed time within one period
-    units = [unit for unit in UNITS if days >= 2 * TURNS[unit]]
-    told = [unit for unit in units if target.goes_with(calendar_parts(local, universal, [unit])[:, 1:]).any()]
-    how = [" and ".join(layouts), ", ".join(["elapsed time", *told])]
-    reading = {"layouts": layouts, "units": told}
+    units = [name for name, unit in UNITS.items() if days >= 2 * unit.days]
+    units = [
+        u for u in units if target.correlated_columns(calendar_parts(local, universal, [u])[:, 1:]).any()
+    ]
+    how = [" and ".join(layouts), ", ".join(["elapsed time", *units])]
+    reading = {"layouts": layouts, "units": units}
     share = share_of_strays(cells, np.isnan(local))
     return Column(name, "date", "; ".join(filter(None, how)), reading, missing, odd=share, data=universal)
 
@@ -322,13 +320,13 @@ def _category(name: str, cells: Any) -> Column:
     values, codes = learned_values(cells)
     missing = int((codes < 0).sum())
     counts = np.sort(np.bincount(codes[codes >= 0], minlength=1))[::-1]
-    covered = counts[:MOST_VALUES].sum()
-    often = counts.sum() >= _OFTEN * len(values)
-    hashed = len(values) > MOST_VALUES and covered < 0.5 * counts.sum() and often
+    covered = counts[:MAX_VALUES].sum()
+    often = counts.sum() >= _MIN_TIMES * len(values)
+    hashed = len(values) > MAX_VALUES and covered < 0.5 * counts.sum() and often
     how = f"{len(values):,} value{'s' * (len(values) != 1)}, "
     if hashed:
         how += f"hashed to {HASHED} columns"
-    elif len(values) > MOST_VALUES:
+    elif len(values) > MAX_VALUES:
         how += "one column for each frequent one, others together"
     else:
         how += "one column each" + (", rare ones together" if counts[-1] < 2 else "")
@@ -337,13 +335,13 @@ def _category(name: str, cells: Any) -> Column:
 
 def _list(name: str, cells: Any) -> Column:
     if is_text(cells.type):
-        some = text_cells(cells).drop_null()[:_SAMPLE].to_pylist()
+        some = text_cells(cells).drop_null()[:SAMPLE].to_pylist()
         widths = Counter(len(_items(cell)) for cell in some)
     else:
         lengths = pc.list_value_length(cells).drop_null().to_numpy()
         widths = Counter(lengths.tolist())
     width, often = widths.most_common(1)[0] if widths else (0, 0)
-    if not width or often < _MOST * sum(widths.values()):
+    if not width or often < _MIN_SHARE * sum(widths.values()):
         return Column(name, "left out", "its lists differ in length")
     values = lists(cells, width)
     missing = int(np.isnan(values).any(axis=1).sum())

@@ -1,40 +1,44 @@
-"""From labels to one score: ridge regression in every view, weights by leave-one-out, and their sum."""
+"""From labels to the weights of the views: ridge regression in every view, compared by leave-one-out."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups
-from labelfold.semi_supervised._fold import BlendedScores, FoldedForm, Regressors, fold_in, regressors
+from labelfold.numerics import MAX_GRAM_BYTES
+from labelfold.semi_supervised._blend import BlendedScores, FormScore
 from labelfold.semi_supervised._trees import Grown, share_of_trees
-from labelfold.semi_supervised._views import RESERVED, FormPieces, Placed, View
+from labelfold.semi_supervised._views import RESERVED, FormRows, FormViews, Regressors, View
 
-# Views and ridges whose weight is below this share of the largest are ignored in leave-one-out weights.
-_LEFT_OUT = 1e-2
+# Weights below this share of the largest are 0.
+_NEGLIGIBLE = 1e-4
+# The same for weights without a row, and in `refit`.
+MINOR = 1e-2
 # With more labelled rows than this, leave-one-out weights omit only the row's own error. The effect of the row on the
 # errors of the others is small then.
 _EXACT_ROWS = 500
 # The same for groups, by the number of rows times that of groups.
 _EXACT_PAIRS = 50_000
-# With more labelled rows than this, the regressions that are needed are recomputed instead of keeping all of them.
-_KEPT_ROWS = 2000
 # The constant added to kernels of mean squared norm 1. It is small for classes, so that few labels do not determine
 # class frequencies, and large for labels and numbers, whose mean is informative.
 _SHRUNK, _FREE = 0.1, 10.0
 # Eigenvalues of a kernel below this share of the largest are round-off.
 _ROUND_OFF = 1e-12
 # Lower bound of 1 - h_ii, which is 0 if a row determines its own value.
-_LEAST_GAP = 1e-9
-# Weights below this share of the largest are 0.
-NEGLIGIBLE = 1e-4
+_MIN_GAP = 1e-9
 # Number of labelled rows that the indecision on unlabelled rows counts for.
 _MORE_ROWS = 20
-# Exponent of the error in the weights, for each row.
-_POWER = 1 / 3
+# Weights fall with a power of the loss that grows with the labels: by one for each so many labelled rows.
+_ROWS_A_POWER = 3
+
+
+def default_ridges() -> np.ndarray:
+    """Return the candidate ridges for features of mean squared norm 1."""
+    return np.logspace(-3, 1, 5)
 
 
 class Targets(NamedTuple):
@@ -104,16 +108,15 @@ class Solution(NamedTuple):
     left_out: np.ndarray
     tree_error: float = np.nan
 
-    def with_trees(self, grown: Grown, targets: Targets, least: float = 0.0) -> Solution:
-        """Return the solution blended with trees, if their share is at least ``least``."""
+    def with_trees(self, grown: Grown, targets: Targets, min_share: float = 0.0) -> Solution:
+        """Return the solution blended with trees, if their share is at least ``min_share``."""
         truth = targets.Y + targets.offset
         trees = squared_errors(truth - grown.left_out, targets.scale)
+        share, each = 1.0, np.ones(len(trees))
         if self.views:
             views = squared_errors(truth - self.left_out, targets.scale)
             share, each = share_of_trees(views, trees, targets.groups)
-        else:
-            share, each = 1.0, np.ones(len(trees))
-        if share < least:
+        if share < min_share:
             return self
         return self._replace(
             scores=self.scores.with_trees(grown.trees, share),
@@ -123,159 +126,133 @@ class Solution(NamedTuple):
         )
 
 
-class _Fitted(NamedTuple):
-    """One view's regression on the labelled rows."""
+class _Regression(NamedTuple):
+    """Ridge regression of the labels in one view, for each of r ridges."""
 
     view: View
     form: int
-    found: Spectrum
-    left: LeftOut
-
-
-class _Problem(NamedTuple):
-    """The forms, labelled and some unlabelled rows in their views, and the regression targets."""
-
-    pieces: list[FormPieces]
-    placed: list[Placed]
-    others: list[Placed]
-    targets: Targets
-    ridges: np.ndarray
-
-    def fit(self, view: View, form: int) -> tuple[_Fitted, np.ndarray]:
-        """Return the regression in a view, and its indecision on unlabelled rows, (r,)."""
-        seen = regressors(view, self.pieces[form], self.placed[form], self.others[form])
-        found = spectrum(seen.own, seen.is_kernel, self.targets.constant)
-        fitted = _Fitted(
-            view, form, found, leave_one_out(found, self.targets.Y, self.ridges, self.targets.groups)
-        )
-        return fitted, _doubt(seen, found, self.targets, self.ridges)
+    spectrum: Spectrum
+    residuals: np.ndarray  # (r, l, c)  each row left out with its group
+    doubt: np.ndarray  # (r,)  indecision on unlabelled rows
 
 
 def solve(
-    pieces: list[FormPieces],
-    placed: list[Placed],
-    others: list[Placed],
+    forms: list[FormViews],
+    labelled: np.ndarray,
+    unlabelled: np.ndarray,
     targets: Targets,
     ridges: np.ndarray,
     views: Collection[View] | None = None,
-    least: float = NEGLIGIBLE,
 ) -> Solution:
     """Return the blended score of all views, or of the given ones.
 
     Parameters
     ----------
-    pieces, placed, others : list of FormPieces, list of Placed, list of Placed
-        The forms; the labelled rows, and some unlabelled rows, in the representations that their views need.
+    forms : list of FormViews
+    labelled : ndarray of shape (l,)
+        Indices of the labelled rows.
+    unlabelled : ndarray of bool
+        Which of the sample of other rows are unlabelled.
     targets : Targets
     ridges : ndarray of shape (r,)
     views : collection of View, optional
-        The views to use; all by default.
-    least : float
-        Views and ridges whose weight is below this share of the largest are left out of the score.
+        The views to use; all by default. With a choice, views of a minor weight are left out of the score.
     """
-    problem, n = _Problem(pieces, placed, others, targets, ridges), len(targets.Y)
+    own = [form.of_training(labelled) for form in forms]
+    others = [form.others.some(unlabelled) for form in forms]
+    Y, n = targets.Y, len(targets.Y)
+
+    def fit(view: View, i: int) -> _Regression:
+        given = forms[i].regressors(view, own[i], others[i])
+        found = spectrum(given.own, given.is_kernel, targets.constant)
+        residuals = leave_one_out(found, Y, ridges, targets.groups)
+        return _Regression(view, i, found, residuals, _doubt(given, found, targets, ridges))
+
     used = [
-        (view, i) for i, piece in enumerate(pieces) for view in piece.views if views is None or view in views
+        (view, i) for i, form in enumerate(forms) for view in form.scales if views is None or view in views
     ]
     if not used:
         empty = np.zeros((0, len(ridges)))
-        mean = targets.Y.mean(axis=0) + targets.offset
-        return Solution(BlendedScores([], [], mean), [], empty, empty, np.tile(mean, (n, 1)))
-    kept: dict[View, _Fitted] = {}
+        mean = Y.mean(axis=0) + targets.offset
+        return Solution(BlendedScores([], mean), [], empty, empty, np.tile(mean, (n, 1)))
+    kept: dict[int, _Regression] = {}
+    room = MAX_GRAM_BYTES
     errors, doubts = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
-    for j, (view, form) in enumerate(used):
-        fit, doubts[j] = problem.fit(view, form)
-        errors[j] = squared_errors(fit.left.residuals, targets.scale).mean(axis=-1)
-        if n <= _KEPT_ROWS:
-            kept[view] = fit
-    doubt = doubts if targets.classes and others[0].T.shape[0] else None
-    w = weights(errors, len(targets.groups), doubt, *_prior([view for view, _ in used]), least)
-    heavy = np.flatnonzero(w.any(axis=1))
-    fits = [kept.get(used[j][0]) or problem.fit(*used[j])[0] for j in heavy]
-    scores = _fold(fits, w[heavy], problem)
-    left_out = _left_out(fits, w[heavy], None if doubt is None else doubt[heavy], problem)
-    return Solution(scores, [view for view, _ in used], w, errors, left_out + targets.offset)
+    for j, (view, i) in enumerate(used):
+        found = fit(view, i)
+        doubts[j], errors[j] = found.doubt, squared_errors(found.residuals, targets.scale).mean(axis=-1)
+        room -= found.spectrum.U.nbytes + found.residuals.nbytes
+        if room > 0:  # the others are fitted again if they have weight
+            kept[j] = found
+    are_doubted = targets.classes and bool(unlabelled.any())
+    every = [view for view, _ in used]
+    w = view_weights(
+        errors,
+        len(targets.groups),
+        doubts if are_doubted else None,
+        every,
+        _NEGLIGIBLE if views is None else MINOR,
+    )
+    heavy = np.flatnonzero(w.any(axis=1)).tolist()
+    fits = [kept.get(j) or fit(*used[j]) for j in heavy]
+    scores = _blend(forms, own, fits, w[heavy], targets, ridges)
+    left_out = _left_out(fits, w[heavy], are_doubted, targets, ridges)
+    return Solution(scores, every, w, errors, left_out + targets.offset)
 
 
-def _doubt(seen: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+def _doubt(given: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
     """Return the indecision of each ridge's scores on unlabelled rows, (r,)."""
-    if not targets.classes or not len(seen.others):
+    if not targets.classes or not len(given.others):
         return np.zeros(len(ridges))
     alpha = coefficients(found, targets.Y, ridges)
-    if seen.is_kernel:
-        return undecided((seen.others + targets.constant) @ alpha)
-    phi, psi = (with_constant(part, targets.constant) for part in (seen.own, seen.others))
+    if given.is_kernel:
+        return undecided((given.others + targets.constant) @ alpha)
+    phi, psi = (with_constant(part, targets.constant) for part in (given.own, given.others))
     return undecided(psi @ (phi.T @ alpha))
 
 
-def _prior(views: list[View]) -> tuple[np.ndarray, list[Reserved]]:
-    """Return the views' priors, and the shares reserved for some families."""
-    families = np.array([view.family for view in views])
-    reserved = [Reserved(families == family, *terms) for family, terms in RESERVED.items()]
-    return np.array([view.prior for view in views]), reserved
-
-
-def _fold(fits: list[_Fitted], w: np.ndarray, problem: _Problem) -> BlendedScores:
+def _blend(
+    forms: list[FormViews],
+    labelled: list[FormRows],
+    fits: list[_Regression],
+    w: np.ndarray,
+    targets: Targets,
+    ridges: np.ndarray,
+) -> BlendedScores:
     """Return the weighted mean of all scores, as one function of a row."""
-    pieces, placed, (Y, offset, *_) = problem.pieces, problem.placed, problem.targets
-    folded: dict[int, FoldedForm] = {}
-    fitted = np.zeros_like(Y)
+    Y, scores, fitted = targets.Y, {}, np.zeros_like(targets.Y)
     for fit, share in zip(fits, w, strict=True):
-        used = np.flatnonzero(share)
-        alpha = np.tensordot(share[used], coefficients(fit.found, Y, problem.ridges[used]), axes=1)  # (l, c)
-        one = folded.setdefault(fit.form, FoldedForm(placed[fit.form].T.shape[1], Y.shape[1]))
-        fold_in(fit.view, pieces[fit.form], placed[fit.form], alpha, one)
-        fitted += fit.found.U @ (fit.found.s[:, None] * (fit.found.U.T @ alpha))
+        used, (U, s), i = np.flatnonzero(share), fit.spectrum, fit.form
+        alpha = np.tensordot(share[used], coefficients(fit.spectrum, Y, ridges[used]), axes=1)  # (l, c)
+        if i not in scores:
+            scores[i] = FormScore(forms[i], labelled[i].T.shape[1], Y.shape[1])
+        scores[i].add(forms[i], fit.view, labelled[i], alpha)
+        fitted += U @ (s[:, None] * (U.T @ alpha))
     # A view is determined up to a constant, which follows from the mean over the labelled rows.
-    bias = fitted.mean(axis=0) + offset
-    for i, one in folded.items():
-        bias -= (one.columns(placed[i]) + one.anchors(pieces[i], placed[i])).mean(axis=0)
-    slim = [pieces[i].only(*one.needs()) for i, one in folded.items()]
-    return BlendedScores(slim, list(folded.values()), bias)
+    bias = fitted.mean(axis=0) + targets.offset
+    for i, score in scores.items():
+        bias -= score(labelled[i]).mean(axis=0)
+        score.reduce()
+    return BlendedScores(list(scores.values()), bias)
 
 
-def _left_out(fits: list[_Fitted], w: np.ndarray, doubts: np.ndarray | None, problem: _Problem) -> np.ndarray:
+def _left_out(
+    fits: list[_Regression], w: np.ndarray, are_doubted: bool, targets: Targets, ridges: np.ndarray
+) -> np.ndarray:
     """Return F of each labelled row, with its group left out of the regressions and of the weights."""
-    Y, scale, groups, ridges = (
-        problem.targets.Y,
-        problem.targets.scale,
-        problem.targets.groups,
-        problem.ridges,
-    )
-    n, counts = len(Y), w > _LEFT_OUT * w.max()
-    some = np.flatnonzero(counts.any(axis=1))
-    errors = np.full((len(some), len(ridges), n), np.inf)
-    for j, i in enumerate(some):
-        used = np.flatnonzero(counts[i])
+    Y, groups, n = targets.Y, targets.groups, len(targets.Y)
+    counts = w > MINOR * w.max()
+    fits = [fit for fit, some in zip(fits, counts, strict=True) if some.any()]
+    errors = np.full((len(fits), len(ridges), n), np.inf)
+    for j, (fit, used) in enumerate(zip(fits, counts[counts.any(axis=1)], strict=True)):
         if n <= _EXACT_ROWS and (groups.are_single or n * len(groups) <= _EXACT_PAIRS):
-            errors[j, used] = errors_without_each(fits[i].found, Y, ridges[used], groups, scale)
+            errors[j, used] = errors_without_each(fit.spectrum, Y, ridges[used], groups, targets.scale)
         else:
-            own = squared_errors(fits[i].left.residuals[used], scale)
+            own = squared_errors(fit.residuals[used], targets.scale)
             errors[j, used] = groups.without(own) / np.maximum(n - groups.sizes[groups.codes], 1)
-    doubt = None if doubts is None else doubts[some][:, :, None]
-    share = weights(errors, max(len(groups) - 1, 1), doubt, *_prior([fits[i].view for i in some]))
-    F = Y.copy()
-    for j, i in enumerate(some):
-        F -= np.einsum("rl,rlc->lc", share[j], fits[i].left.residuals)
-    return F
-
-
-class Reserved(NamedTuple):
-    """A share of the weight that is reserved for some views.
-
-    Attributes
-    ----------
-    views : ndarray of shape (v,), bool
-        Mask of the views.
-    share : float
-        The share if their loss is the least.
-    power : float
-        How fast the share falls with their loss, as a multiple of the exponent in `weights`.
-    """
-
-    views: np.ndarray
-    share: float
-    power: float
+    doubts = np.array([fit.doubt for fit in fits])[:, :, None] if are_doubted else None
+    share = view_weights(errors, max(len(groups) - 1, 1), doubts, [fit.view for fit in fits])
+    return Y - sum(np.einsum("rl,rlc->lc", one, fit.residuals) for one, fit in zip(share, fits, strict=True))
 
 
 class Spectrum(NamedTuple):
@@ -308,29 +285,13 @@ def coefficients(found: Spectrum, Y: np.ndarray, ridges: np.ndarray) -> np.ndarr
     return U @ ((U.T @ Y) / (s + ridges[:, None])[:, :, None])
 
 
-class LeftOut(NamedTuple):
-    """Ridge regression in one view, for each of r ridges.
-
-    Attributes
-    ----------
-    residuals : ndarray of shape (r, l, c)
-        y_i less its prediction, with row i and its group left out.
-    leverage : ndarray of shape (r, l)
-        h_ii.
-    """
-
-    residuals: np.ndarray
-    leverage: np.ndarray
-
-
-def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Groups) -> LeftOut:
-    """Return the residuals of every ridge, each row left out together with its group."""
+def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Groups) -> np.ndarray:
+    """Return the residuals of every ridge, (r, l, c), each row left out together with its group."""
     U, s = found
     shrink = s / (s + ridges[:, None])  # (r, k)
     gaps = Y - U @ (shrink[:, :, None] * (U.T @ Y))  # (r, l, c)
-    leverage = shrink @ (U**2).T
     if groups.are_single:
-        return LeftOut(gaps / np.maximum(1 - leverage, _LEAST_GAP)[:, :, None], leverage)
+        return gaps / np.maximum(1 - shrink @ (U**2).T, _MIN_GAP)[:, :, None]  # 1 - h_ii
     for r, each in enumerate(shrink):
         for rows in groups.by_size:
             own = U[rows]  # (g, m, k)
@@ -338,14 +299,14 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Gr
                 gaps[r, rows] = _without((own * each) @ own.swapaxes(1, 2), gaps[r, rows])
                 continue
             # (I - U S U')^-1 = I + U (S^-1 - U'U)^-1 U', a k x k system for a large group
-            inner = (1 + _LEAST_GAP) * np.eye(len(s)) / each - own.swapaxes(1, 2) @ own
+            inner = (1 + _MIN_GAP) * np.eye(len(s)) / each - own.swapaxes(1, 2) @ own
             gaps[r, rows] += own @ np.linalg.solve(inner, own.swapaxes(1, 2) @ gaps[r, rows])
-    return LeftOut(gaps, leverage)
+    return gaps
 
 
 def _without(H: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Return (I - H)^-1 e for blocks H (g, m, m) of the hat matrix, and e (g, m, c)."""
-    return np.linalg.solve((1 + _LEAST_GAP) * np.eye(H.shape[-1]) - H, e)
+    return np.linalg.solve((1 + _MIN_GAP) * np.eye(H.shape[-1]) - H, e)
 
 
 def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarray:
@@ -367,19 +328,19 @@ def undecided(F: np.ndarray) -> np.ndarray:
     return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
 
 
-def weights(
+def view_weights(
     errors: np.ndarray,
     n_labelled: int,
     doubts: np.ndarray | None,
-    prior: np.ndarray,
-    reserved: Sequence[Reserved] = (),
-    least: float = NEGLIGIBLE,
+    views: list[View],
+    negligible: float = _NEGLIGIBLE,
 ) -> np.ndarray:
     """Return the weight of each view and ridge (v, r, ...); they sum to 1 over both.
 
     The loss of a view is a mean over the l labelled rows and 20 more, whose loss is the indecision of the view on
     unlabelled rows. The indecision distinguishes views if there are few labels, and matters little if there are many.
-    A view is weighted by its best ridge, and its weight is divided among its ridges.
+    A view is weighted by its best ridge, and its weight is divided among its ridges. Some families have a reserved
+    share of the weight.
 
     Parameters
     ----------
@@ -389,33 +350,36 @@ def weights(
         l, or the number of groups of labelled rows.
     doubts : ndarray of shape (v, r, ...) or None
         Indecision on unlabelled rows; None if there are no classes to decide between.
-    prior : ndarray of shape (v,)
-        Prior weights.
-    reserved : sequence of Reserved
-        Shares that are reserved for some views, applied in order.
-    least : float
+    views : list of View
+        They have prior weights.
+    negligible : float
         Weights below this share of the largest are 0.
     """
-    more = 0 if doubts is None else _MORE_ROWS
-    loss = errors if doubts is None else (n_labelled * errors + more * doubts) / (n_labelled + more)
-    log = -(n_labelled + more) * _POWER * np.log(np.maximum(loss, np.finfo(float).tiny))
+    n_rows, loss = n_labelled, errors
+    if doubts is not None:
+        n_rows = n_labelled + _MORE_ROWS
+        loss = (n_labelled * errors + _MORE_ROWS * doubts) / n_rows
+    tiny = np.finfo(float).tiny
+    log = -n_rows / _ROWS_A_POWER * np.log(np.maximum(loss, tiny))
     best = log.max(axis=1, keepdims=True)
     within = np.exp(log - np.where(np.isfinite(best), best, 0.0))
-    within /= np.maximum(within.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    within /= np.maximum(within.sum(axis=1, keepdims=True), tiny)
+    prior = np.array([view.prior for view in views])
     best = best + np.log(prior).reshape(-1, *[1] * (best.ndim - 1))
 
     def shared(best: np.ndarray) -> np.ndarray:
         w = np.exp(best - best.max(axis=0))
         return w / w.sum(axis=0)
 
-    w = shared(best)
-    for views, most, power in reserved:
-        if views.any() and np.isfinite(best[views]).any(axis=0).all():
-            share = most * np.exp(power * (best[views].max(axis=0) - best.max(axis=0)))
+    w, families = shared(best), np.array([view.family for view in views])
+    for family, (reserved, power) in RESERVED.items():
+        some = families == family
+        if some.any() and np.isfinite(best[some]).any(axis=0).all():
+            share = reserved * np.exp(power * (best[some].max(axis=0) - best.max(axis=0)))
             w = (1 - share) * w
-            w[views] += share * shared(best[views])
+            w[some] += share * shared(best[some])
     w = w * within
-    w[w < least * w.max(axis=(0, 1))] = 0.0
+    w[w < negligible * w.max(axis=(0, 1))] = 0.0
     return w / w.sum(axis=(0, 1))
 
 
@@ -434,8 +398,8 @@ def errors_without_each(
 
 def _without_pairs(H: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Return for each row i the mean squared residual of the other rows j, each without i and j."""
-    n, gap = len(H), np.maximum(1 - np.diagonal(H), _LEAST_GAP)
-    determinant = np.maximum(np.outer(gap, gap) - H**2, _LEAST_GAP**2)
+    n, gap = len(H), np.maximum(1 - np.diagonal(H), _MIN_GAP)
+    determinant = np.maximum(np.outer(gap, gap) - H**2, _MIN_GAP**2)
     # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
     own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[:, None]
     squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2

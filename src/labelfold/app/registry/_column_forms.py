@@ -10,24 +10,24 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
-from labelfold.features import Ranks, TfIdf, looks_like_counts
+from labelfold.features import FORMS as COLUMN_FORMS, looks_like_counts
 from labelfold.rows import as_rows
 
 AS_IS, UNIT_VARIANCE, RANKS, TF_IDF = "as they are", "unit variance", "ranks", "tf-idf"
 FORMS = (AS_IS, UNIT_VARIANCE, RANKS, TF_IDF)
 # Largest numbers of rows and of values that are examined.
-_ROWS, _NUMBERS = 10_000, 20_000_000
-# Share of a common range that most columns must fill.
-_FILLS = 0.5
-# Spectra and time series: least correlation of neighbouring columns, and least number of columns.
-_SMOOTH, _FEWEST_SMOOTH = 0.9, 8
-# Share of equal entries in a column that is mostly one value, and in counts.
-_MOSTLY_ONE = 0.5
+_MAX_ROWS, _MAX_VALUES = 10_000, 20_000_000
+# Most of something: the share of a common range that most columns must fill, and the share of equal entries in a
+# column that is mostly one value, and in counts.
+_MOST = 0.5
+# Spectra and time series: minimum correlation of neighbouring columns, and minimum number of columns.
+_SMOOTH, _MIN_SMOOTH = 0.9, 8
 # A column differs in kind if its standard deviation is smaller by this factor.
 _NEGLIGIBLE = 100.0
-# Columns differ in kind if the standard deviation of one is this many times the median, and few columns have most of
-# the variance; or if the ninth decile of the standard deviations is this many times the first.
-_OUTWEIGHS, _FEW, _FEW_OF, _SPREAD = 4.0, 2.0, 0.1, 8.0
+# Columns differ in kind if the standard deviation of one is this many times the median, and few columns, 2 or this
+# share of all, have most of the variance; or if the ninth decile of the standard deviations is this many times the
+# first.
+_OUTWEIGHS, _FEW_OF, _SPREAD = 4.0, 0.1, 8.0
 # Tails are heavy if half of the columns have at least this excess kurtosis. It is 0 for a normal and 6 for an
 # exponential distribution. For tables of word frequencies it is 20 to 50, and ranks gain 2 to 5 points over unit
 # variance; for other tables it is below 5, and ranks gain nothing. It was chosen on pima, ida_image, breast cancer
@@ -85,7 +85,7 @@ def column_kind(X: Any) -> ColumnKind:
     'unit variance'
     """
     n, d = X.shape
-    most = int(np.clip(_NUMBERS // max(d, 1), 100, _ROWS))
+    most = int(np.clip(_MAX_VALUES // max(d, 1), 100, _MAX_ROWS))
     if n > most:
         X = X[np.linspace(0, n - 1, most).astype(int)]
     if as_rows(X[:1]).is_sparse:
@@ -101,9 +101,9 @@ def column_kind(X: Any) -> ColumnKind:
     spread = X.std(axis=0)
     # A column that is mostly one value, as at the edge of an image, has a smaller variance but is not of another
     # kind.
-    lively = np.sort(spread[np.mean(np.median(X, axis=0) == X, axis=0) < _MOSTLY_ONE])
+    lively = np.sort(spread[np.mean(np.median(X, axis=0) == X, axis=0) < _MOST])
     median = np.quantile(spread, 0.5, method="lower")
-    fills = np.mean(high - low >= _FILLS * (high.max() - low.min())) > 0.5
+    fills = np.mean(high - low >= _MOST * (high.max() - low.min())) > _MOST
     times = 1.0
     if len(lively) > 1:
         times = np.quantile(lively, 0.9, method="higher") / np.quantile(lively, 0.1, method="lower")
@@ -112,17 +112,17 @@ def column_kind(X: Any) -> ColumnKind:
     if looks_like_counts(X):
         return _COUNTS
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    if len(varying) >= _FEWEST_SMOOTH and _neighbours(Z) >= _SMOOTH:
+    if len(varying) >= _MIN_SMOOTH and _neighbours(Z) >= _SMOOTH:
         return ColumnKind(AS_IS, "neighbouring ones go closely together, as in a spectrum")
     # For columns of two values ranks are equivalent to the values.
     heavy = _kurtosis(Z[:, ((low < X) & (high > X)).any(axis=0)])
     if np.median(heavy) >= _HEAVY:
         share = np.mean(heavy >= _HEAVY)
         return ColumnKind(RANKS, f"{share:.0%} of them have heavy tails (excess kurtosis above {_HEAVY:.0f})")
-    if low.min() >= 0 and np.mean(X == 0) >= _MOSTLY_ONE and (np.round(X) == X).all():
+    if low.min() >= 0 and np.mean(X == 0) >= _MOST and (np.round(X) == X).all():
         return ColumnKind(AS_IS, "they are counts")
     widest = int(spread.argmax())
-    if spread[widest] > _OUTWEIGHS * median and _effective(spread) <= max(_FEW, _FEW_OF * len(spread)):
+    if spread[widest] > _OUTWEIGHS * median and _effective(spread) <= max(2.0, _FEW_OF * len(spread)):
         reason = f"varies {spread[widest] / median:,.0f} times as much as the columns usually do"
         return ColumnKind(UNIT_VARIANCE, reason, int(varying[widest]))
     if times > _SPREAD:
@@ -140,7 +140,7 @@ def _of_sparse(X: Any) -> ColumnKind:
     """Choose the form of a sparse X: unit variance if one column has most of the sum of squares."""
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel()
     total, widest = squares.sum(), int(squares.argmax())
-    if np.count_nonzero(squares) > 2 and squares[widest] > 0.5 * total:
+    if np.count_nonzero(squares) > 2 and squares[widest] > _MOST * total:
         reason = f"holds {squares[widest] / total:.0%} of the sum of squares of all columns"
         return ColumnKind(UNIT_VARIANCE, reason, widest)
     return ColumnKind(AS_IS, "no column outweighs the others")
@@ -190,8 +190,8 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
         )
     makers: dict[str, Callable[[], Any]] = {
         UNIT_VARIANCE: lambda: StandardScaler(with_mean=not (sparse or nonnegative)),
-        RANKS: lambda: Ranks(from_zero=nonnegative),
-        TF_IDF: TfIdf,
+        RANKS: lambda: COLUMN_FORMS[RANKS](from_zero=nonnegative),
+        TF_IDF: COLUMN_FORMS[TF_IDF],
     }
     return makers[form]() if form in makers else None
 
@@ -199,7 +199,7 @@ def make_form(form: str, *, sparse: bool, nonnegative: bool) -> TransformerMixin
 def form_of(model: Any) -> str:
     """Return the form to which a model transforms the columns."""
     step = getattr(model, "named_steps", {}).get("scale")
-    names = {StandardScaler: UNIT_VARIANCE, Ranks: RANKS, TfIdf: TF_IDF}
+    names = {StandardScaler: UNIT_VARIANCE, COLUMN_FORMS[RANKS]: RANKS, COLUMN_FORMS[TF_IDF]: TF_IDF}
     return names.get(type(step), AS_IS)
 
 

@@ -1,47 +1,40 @@
-"""Least squares by block conjugate gradients on the normal equations, in passes over the rows."""
+"""Ridge regression by block conjugate gradients on the normal equations, in passes over the rows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.numerics._block_cg import (
-    ORTHONORMAL,
     BlockCG,
-    Operator,
     Scaling,
     Sketch,
     column_norms,
-    expected_iterations,
+    min_norm,
     nystrom_sketch,
     preconditioned_cg,
-    psd_inverse,
-    small,
+    shifted_cg,
     thin_qr,
 )
 from labelfold.numerics._gram import EPS
-from labelfold.numerics._problems import LeastSquares, LeastSquaresProblem
+from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
 from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
 from labelfold.utils import warn_user
 
-if TYPE_CHECKING:
-    from labelfold.numerics._least_squares import RowTargets
-# Smallest relative residual that one run in float32 can reach; and the reduction that a run must achieve, in float32
-# (True) or float64 (False), for another run to follow.
-_SINGLE_GAIN = 1e-5
-_LEAST_GAIN = {True: 0.1, False: 0.5}
-# Least ratio of the residual of the recurrence to the true one that is not taken for stagnation.
-_LEAST_SHARE = 0.1
+# Reduction of the residual that one run in float32 can reach, and the reduction that a run must achieve for another
+# one of its kind to follow.
+_SINGLE_GAIN, _MIN_GAIN = 1e-5, 0.5
+# Minimum ratio of the residual of the recurrence to the true one that is not taken for stagnation.
+_MIN_SHARE = 0.1
 # Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
 _EACH = {False: 30, True: 100}
-# Least ridge for which columns are scaled, relative to their mean squared norm.
-_LEAST_RIDGE = 1e-3
+# Minimum ridge for which columns are scaled, relative to their mean squared norm.
+_MIN_RIDGE = 1e-3
 
 
 class Iterate(NamedTuple):
@@ -54,7 +47,7 @@ class Iterate(NamedTuple):
     residual: float
 
 
-class KrylovProblem(LeastSquaresProblem):
+class KrylovProblem(RidgeProblem):
     """The problem in terms of products with X_c only, if it is too large to factorise, or faster this way.
 
     For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
@@ -70,14 +63,15 @@ class KrylovProblem(LeastSquaresProblem):
         rows: Rows,
         T: RowTargets,
         mask: np.ndarray | None,
-        weight: int,
+        *,
         tol: float,
         max_iter: int,
         random_state: Any,
         callback: Callable[[int, float], None] | None,
     ) -> None:
         counted = rows if mask is None else Weighted(rows, mask)
-        self.mean = counted.mean() * (rows.shape[0] / weight)
+        n_counted = rows.shape[0] if mask is None else int(mask.sum())
+        self.mean, self.size = counted.mean() * (rows.shape[0] / n_counted), max(rows.shape)
         self.X = centered(rows, self.mean, mask)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
@@ -112,7 +106,7 @@ class KrylovProblem(LeastSquaresProblem):
         """Return whether the preparation gave up this ridge."""
         return ridge in self.prepared and not self.prepared[ridge].converged
 
-    def solve(self, ridge: float, start: LeastSquares | None = None) -> LeastSquares:
+    def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
@@ -128,17 +122,17 @@ class KrylovProblem(LeastSquaresProblem):
             )
         return found
 
-    def attempt(self, ridge: float, start: LeastSquares | None, patience: float) -> LeastSquares | None:
+    def attempt(self, ridge: float, start: RidgeSolution | None, patience: float) -> RidgeSolution | None:
         """Solve for one ridge without a sketch; None if more than ``patience`` iterations are expected."""
         with single_blas():
             return self._iterate(ridge, start, patience, may_sketch=False)
 
     def _iterate(
-        self, ridge: float, start: LeastSquares | None, patience: float, may_sketch: bool
-    ) -> LeastSquares | None:
+        self, ridge: float, start: RidgeSolution | None, patience: float, may_sketch: bool
+    ) -> RidgeSolution | None:
         here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
-        # Without a ridge the solution of least norm is needed, and rounding in float32 would add to its norm.
+        # Without a ridge the solution of minimum norm is needed, and rounding in float32 would add to its norm.
         single = self.may_be_single and _safe(ridge) and sketch is None
         # The recurrence has round-off of its own, and on the row side another norm, which is larger for most data. So
         # it gets a smaller tolerance, and is restarted if that was not enough.
@@ -162,7 +156,7 @@ class KrylovProblem(LeastSquaresProblem):
             if slow and not may_sketch:
                 return None
             before, here = here, self._at(side, here.X + answer.X, ridge)
-            worth_another = here.residual < _LEAST_GAIN[single] * before.residual
+            worth_another = here.residual < _MIN_GAIN * before.residual
             if not here.residual < before.residual:
                 here = before
             if here.residual <= self.tol or n_iter >= self.max_iter:
@@ -172,7 +166,7 @@ class KrylovProblem(LeastSquaresProblem):
                 worth_another |= not answer.n_iter
             else:
                 # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
-                tol = min(tol, max(_LEAST_SHARE, answer.residual / here.residual) * self.tol)
+                tol = min(tol, max(_MIN_SHARE, answer.residual / here.residual) * self.tol)
             if slow and sketch is None:
                 sketch, single = side.sketch, False
             elif worth_another:
@@ -198,7 +192,7 @@ class KrylovProblem(LeastSquaresProblem):
         # Vectors up to twice as long pay off, since columns can be scaled and rows cannot.
         return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
-    def _start(self, ridge: float, start: LeastSquares | None) -> tuple[Iterate, int]:
+    def _start(self, ridge: float, start: RidgeSolution | None) -> tuple[Iterate, int]:
         """Return the starting point, and the number of iterations that it took."""
         side = self._side(ridge)
         if ridge in self.prepared:
@@ -223,13 +217,13 @@ class KrylovProblem(LeastSquaresProblem):
         sizes, norms = column_norms(self.mix), side.normal_norms(side.B @ self.mix, self.may_be_single)
         # The right-hand side of a target that is unrelated to X is only round-off.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
-        return np.maximum(norms, small(self.tol) * share.max(initial=0.0) * sizes)
+        return np.maximum(norms, min_norm(self.tol) * share.max(initial=0.0) * sizes)
 
-    def _solution(self, here: Iterate, n_iter: int) -> LeastSquares:
+    def _solution(self, here: Iterate, n_iter: int) -> RidgeSolution:
         D = here.side.explained(here.X, here.product)
         D = self.mix.T @ (D + D.T) @ self.mix / 2
         W = here.side.coefficients(here.X @ self.mix)
-        return LeastSquares(W, D, self.mean, here.residual, n_iter, "krylov", here)
+        return RidgeSolution(W, D, self.mean, "krylov", here.residual, n_iter, here)
 
     def _counting_from(self, done: int) -> Callable[[int, float], None] | None:
         callback = self.callback
@@ -299,7 +293,7 @@ class ColumnSide:
         None for a very small ridge: plain iterations stay in the range of X', and components outside it would be
         divided by the ridge alone.
         """
-        return Scaling(self._diagonal) if ridge > _LEAST_RIDGE * self._diagonal.mean() else None
+        return Scaling(self._diagonal) if ridge > _MIN_RIDGE * self._diagonal.mean() else None
 
     @cached_property
     def _diagonal(self) -> np.ndarray:
@@ -370,8 +364,8 @@ class RowSide(ColumnSide):
         return self._block.single()
 
 
-def _product(X: Block, T: Any) -> tuple[Any]:
-    return (X.t(T),)
+def _product(X: Block, T: Any, numbers: Any = None) -> tuple[Any]:
+    return (X.t(target_block(X, T, numbers)),)
 
 
 def _normal(X: Block, P: Any) -> Any:
@@ -384,123 +378,3 @@ def _squares(X: Block) -> Any:
 
 def _rough_normal(X: Block, P: Any) -> Any:
     return _normal(X.single(), P)
-
-
-class _Shift:
-    """The part of the recurrence of one ridge: its own directions and steps in the common space.
-
-    For the block tridiagonal matrix T of the space (see `shifted_cg`), ``inverse`` is the inverse of the last pivot
-    of T + shift I, and ``rest`` has the coordinates of the residual.
-    """
-
-    def __init__(self, shift: float, Q: np.ndarray, C: np.ndarray, norms: np.ndarray) -> None:
-        self.shift, self.norms = shift, norms
-        self.P, self.X, self.rest = Q, np.zeros_like(Q, shape=(len(Q), C.shape[1])), C
-        self.inverse = np.zeros((len(C), len(C)))
-        self.residuals = [self._relative()]
-
-    def advance(self, diagonal: np.ndarray, below: np.ndarray) -> None:
-        """Take the step for one more block row of T, which has ``below`` to the left of its diagonal block."""
-        pivot = diagonal - below @ self.inverse @ below.T
-        pivot[np.diag_indices_from(pivot)] += self.shift
-        self.inverse = psd_inverse(pivot)
-        self.X += self.P @ (self.inverse @ self.rest)
-
-    def turn(self, Q: np.ndarray, below: np.ndarray) -> None:
-        """Continue with the next block Q of the space."""
-        self.rest = below @ (self.inverse @ self.rest)
-        self.P = self.P @ (below @ self.inverse).T
-        self.P += Q
-        self.residuals.append(self._relative())
-
-    def _relative(self) -> float:
-        return float((column_norms(self.rest) / self.norms).max(initial=0.0))
-
-    def answer(self, tol: float) -> BlockCG:
-        """Return the result."""
-        return BlockCG(self.X, self.residuals[-1], len(self.residuals) - 1, self.residuals[-1] <= tol)
-
-
-def shifted_cg(
-    operator: Operator,
-    B: np.ndarray,
-    ridges: Sequence[float],
-    *,
-    tol: float,
-    max_iter: int,
-    norms: np.ndarray | None = None,
-    patience: float = math.inf,
-    callback: Callable[[int, float], None] | None = None,
-) -> list[BlockCG]:
-    r"""Solve (A + g I) X = B for several ridges g > 0 and all right-hand sides at once.
-
-    A Krylov space does not change if a multiple of I is added to A. The iteration for the smallest ridge (`block_cg`:
-    blocks Q_k, directions P_k, triangular Z_k) reduces A to a block tridiagonal matrix T,
-
-    .. math:: A Q_k = -Q_{k-1} G_{k-1} Z_k' + Q_k (G_k + Z_k G_{k-1} Z_k') - Q_{k+1} Z_{k+1} G_k,
-              \quad G_k = P_k' (A + g I) P_k,
-
-    whose block LDL' factorisation, with any shift on the diagonal, is the iteration for another ridge. So an
-    iteration costs one product with A, and two products with small matrices for each ridge that has not converged.
-
-    Parameters
-    ----------
-    operator : callable
-        Returns A @ P for a (d, q) block P.
-    B : ndarray of shape (d, q)
-        The right-hand sides.
-    ridges : sequence of float
-        The ridges.
-    tol, max_iter, norms, callback
-        As in `block_cg`; the callback gets the largest residual of the ridges that still iterate.
-    patience : float
-        A ridge is given up when its recent rate of convergence predicts more than this many further iterations.
-
-    Returns
-    -------
-    list of BlockCG
-        One for each ridge, in their order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> A = np.diag([1.0, 2.0, 4.0])
-    >>> answers = shifted_cg(lambda P: A @ P, np.ones((3, 1)), [1.0, 4.0], tol=1e-12, max_iter=5)
-    >>> [answer.X.ravel().round(6).tolist() for answer in answers]
-    [[0.5, 0.333333, 0.2], [0.2, 0.166667, 0.125]]
-    """
-    norms = column_norms(B) if norms is None else norms
-    norms = np.where(norms > 0, norms, 1.0)
-    least = min(ridges)
-    Q, C = thin_qr(B, ORTHONORMAL)
-    P = Q
-    shifts = [_Shift(ridge - least, Q, C, norms) for ridge in ridges]
-    below = np.zeros((len(C), len(C)))
-    carried = np.zeros_like(below)  # the contribution of the last block to the diagonal one
-    for n_iter in range(1, max_iter + 1):
-        busy = [
-            shift
-            for shift in shifts
-            if len(shift.residuals) == n_iter
-            and shift.residuals[-1] > tol
-            and expected_iterations(shift.residuals, tol) <= patience
-        ]
-        if not busy:
-            break
-        AP = operator(P) + least * P
-        G = P.T @ AP
-        if not np.isfinite(G).all():
-            break
-        G = (G + G.T) / 2
-        for shift in busy:
-            shift.advance(G + carried, below)
-        AP = AP @ psd_inverse(G)
-        Q, Z = thin_qr(np.subtract(Q, AP, out=AP), ORTHONORMAL)
-        below, carried = Z @ G, Z @ G @ Z.T
-        P = P @ Z.T
-        P += Q
-        for shift in busy:
-            shift.turn(Q, below)
-        if callback is not None:
-            callback(n_iter, max(shift.residuals[-1] for shift in busy))
-    return [shift.answer(tol) for shift in shifts]

@@ -1,4 +1,4 @@
-"""Errors about files and requests, each one sentence, and helpers for their wording."""
+"""Errors about files and requests, each one sentence, and what words them; packages that may not be installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from labelfold.tables import installed, pa, pc
+from labelfold.tables import installed, pa
 
 # Control characters, marks that change the writing direction, and bytes of a file name that are not text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -18,11 +18,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u
 _FAILURES = tuple(
     os.strerror(getattr(errno, name, errno.EIO)) for name in ("EIO", "ESTALE", "ETIMEDOUT", "ENODEV")
 )
-__all__ = ["arrow_csv", "pa", "pc", "pd"]
+__all__ = ["arrow_csv", "pa", "pd"]
 
 
 class FileProblem(ValueError):
     """A file cannot be used. The message is one sentence for the user."""
+
+
+class Refusal(ValueError):
+    """A request cannot be carried out. The message is one sentence for the user."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -102,20 +106,19 @@ def read_from(path: object) -> Iterator[None]:
         raise
 
 
-def printable(text: str) -> str:
+def printable(text: str, *, hide_passwords: bool = False) -> str:
     r"""Return text with control characters escaped, except newlines and tabs, so that none can control the terminal.
 
     >>> printable("a\x1b[31mb\u202e")
     'a\\x1b[31mb\\u202e'
     """
+    text = without_password(text) if hide_passwords else text
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 # The password, between user and host. It may contain @ and blanks, so the last @ ends it.
 _USER = r"(?P<before>[A-Za-z][\w+.-]*://[^/\s:@]*:)"
-
 _PASSWORD, _ANY_PASSWORD = re.compile(rf"{_USER}\S*@"), re.compile(rf"{_USER}.*@", re.DOTALL)
-
 _KEY = re.compile(r"(?P<before>[?&](?:ssl)?password=)[^&\s]*", re.IGNORECASE)
 
 
@@ -128,10 +131,10 @@ def without_password(text: str) -> str:
     return _KEY.sub(r"\g<before>***", _PASSWORD.sub(r"\g<before>***@", text))
 
 
-def hidden(address: str) -> str:
+def hide_password(address: str) -> str:
     """Return an address with *** in place of its password; other text as it is.
 
-    >>> hidden("postgresql://me:a b@host/shop")
+    >>> hide_password("postgresql://me:a b@host/shop")
     'postgresql://me:***@host/shop'
     """
     return _KEY.sub(r"\g<before>***", _ANY_PASSWORD.sub(r"\g<before>***@", address))
@@ -141,10 +144,6 @@ def one_line(error: BaseException | str) -> str:
     """Return an exception's message as one line without a full stop at the end."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:300].rstrip(". ")
-
-
-class Refusal(ValueError):
-    """A request cannot be carried out. The message is one sentence for the user."""
 
 
 @contextmanager

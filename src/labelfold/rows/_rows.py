@@ -1,0 +1,493 @@
+"""Data as rows, read in passes, and rows seen through a transformation.
+
+A method needs only two things of its data: a result for each row, and a sum over rows. Both come from one operation,
+`Rows.sweep`. A method is written once against it and runs on every container that has an adapter.
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
+from typing import Any
+
+import numpy as np
+
+from labelfold.rows import _threads as threads
+from labelfold.rows._blocks import Block, dense_block_rows
+from labelfold.rows._sums import Accumulator, Term
+
+RowFunction = Callable[..., Any]
+
+
+class Rows(ABC):
+    """A matrix X (n x d) that is read in passes, a block of rows at a time.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        n and d.
+    dtype : numpy.dtype
+        The floating dtype of X in computations: float32 stays float32, integers become float64.
+    xp : namespace
+        The array namespace of row results and row state.
+    n_passes : int
+        Number of passes over X so far.
+    in_memory : bool
+        Whether the rows are in the memory of this process, so that `whole` makes no copy.
+    resident : bool
+        Whether they are in the memory of this process or of the workers of a cluster, so that no pass has to read or
+        compute them. Not on a GPU, where a pass costs little beside the algebra of an iteration.
+    is_sparse : bool
+        Whether they are in the memory of this process as a sparse matrix.
+    names : list of str or None
+        The names of the columns, if they come from a file that has some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import as_rows
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> rows = as_rows(X)
+    >>> def f(X, M):
+    ...     H = X @ M
+    ...     return H, (X.t(H), H.T @ H)
+    >>> H, (XtH, HtH) = rows.sweep(f, shared=(np.ones((2, 1)),))
+    >>> H.ravel()
+    array([1., 5., 9.])
+    >>> XtH.ravel(), HtH
+    (array([46., 61.]), array([[107.]]))
+    >>> rows.n_passes
+    1
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    xp: Any = np
+    n_passes: int = 0
+    in_memory: bool = False
+    is_sparse: bool = False
+    names: list[str] | None = None
+
+    @property
+    def eps(self) -> float:
+        """Relative round-off of the values, in units of the size of their column; for data, that of its dtype."""
+        return float(np.finfo(self.dtype).eps)
+
+    @property
+    def resident(self) -> bool:
+        """Whether the rows are in memory, of this process or of a cluster's workers."""
+        return self.in_memory
+
+    @abstractmethod
+    def sweep(
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
+    ) -> tuple[Any, Any]:
+        """Make one pass over X.
+
+        Parameters
+        ----------
+        f : callable
+            ``f(block, *aligned_blocks, *shared)`` returns ``(row result or None, partial sums or None)``. It is pure:
+            it does not write to its arguments, and closes over no large array. A row result is an array with one
+            entry per row. Partial sums are a sum or a tuple of sums; each is an array, a scalar or a result of a
+            block's ``t``, ``gram`` and similar methods.
+        *aligned : array
+            Arrays with one entry per row, from the user (NumPy) or from an earlier pass.
+        shared : tuple
+            Values that every block needs completely. Floating arrays are passed to f in the dtype of X.
+        most_rows : int, optional
+            Largest number of rows of a block, if f needs much more memory for a row than the row itself.
+        gives : {"both", "rows", "sums"}
+            What f returns: the pair above, or only one of the two.
+
+        Returns
+        -------
+        mapped : array or None
+            The row results, in row order, stored with the rows (`get` copies them to the host).
+        sums : array, float, tuple or None
+            The sums, as NumPy float64.
+        """
+
+    @abstractmethod
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, in that order, in memory."""
+
+    @abstractmethod
+    def row_bytes(self) -> float:
+        """Return the average number of bytes of a row in memory."""
+
+    def share(self, values: tuple) -> tuple:
+        """Return values that every block needs, in the form that blocks need: floats in the dtype of X."""
+        return tuple(
+            value.astype(self.dtype, copy=False)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+            else value
+            for value in values
+        )
+
+    def put(self, a: Any) -> Any:
+        """Return ``a`` (one entry per row) in the form in which the rows keep it between passes."""
+        return a
+
+    def get(self, h: Any) -> np.ndarray:
+        """Return a row-aligned array as NumPy."""
+        return np.asarray(h)
+
+    def beside(self, A: np.ndarray) -> Any:
+        """Return a matrix on the device of the rows, for ``A @ B`` and ``A.T @ B`` with arrays of the host."""
+        return A
+
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return the entries at ``index`` of a row-aligned array as NumPy; the others are not copied."""
+        return np.asarray(h)[index]
+
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere, stored with the rows.
+
+        ``rest`` is one entry. Only the values are sent to the rows, so a few labelled rows cost no traffic of size n.
+        """
+        values = np.asarray(values)
+        return self.put(spread_values(0, self.shape[0], index, values, rest))
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone, without a pass over X.
+
+        ``f(start, stop, *aligned_blocks)`` returns NumPy arrays with one entry for each row from start to stop.
+        """
+        return self.put(f(0, self.shape[0], *map(self.get, aligned)))
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
+        sums = Accumulator()
+        sums.add(f(*map(self.get, aligned)))
+        return sums.finish()
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return ``f(h)`` of a row-aligned array for the user, with other values in some rows.
+
+        Parameters
+        ----------
+        h : array
+            One entry per row, stored with the rows.
+        f : callable, optional
+            Applied to blocks of rows of h, and returns a new array; by default h itself is returned.
+        at : (index, values), optional
+            Rows of the result that are replaced.
+
+        Returns
+        -------
+        ndarray, or a Dask array for rows of a Dask array
+            A new array.
+        """
+        found = np.array(self.get(h)) if f is None else threads.by_pieces(f, self.get(h))
+        if at is not None:
+            found[at[0]] = at[1]
+        return found
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index`` in memory, or on the device of all rows, for passes over some rows."""
+        return self.take(index)
+
+    def whole(self) -> Block:
+        """Return all rows as one block in memory; only for few rows."""
+        return self.take(np.arange(self.shape[0])).whole()
+
+    def narrow(self) -> Block | None:
+        """Return all rows as one block without columns of zeros, if that takes no memory: sparse rows in memory."""
+        return self.whole().narrow() if self.is_sparse else None
+
+    def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
+        """Return the sums over rows of ``f(block, ...)``, from one pass."""
+        return self.sweep(f, *aligned, shared=shared, gives="sums")[1]
+
+    def map(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
+        """Return ``f(block, ...)`` row by row, from one pass."""
+        return self.sweep(f, *aligned, shared=shared, gives="rows")[0]
+
+    def __matmul__(self, M: np.ndarray) -> Any:
+        """Return X @ M, stored with the rows."""
+        return self.map(operator.matmul, shared=(np.asarray(M),))
+
+    def t(self, H: Any) -> np.ndarray:
+        """Return X'H."""
+        return self.sum(_transposed, H)
+
+    def mean(self) -> np.ndarray:
+        """Return the mean row."""
+        return self.sum(methodcaller("colsum")) / self.shape[0]
+
+    def gram(self) -> np.ndarray:
+        """Return X'X, for d within a memory budget."""
+        return self.sum(methodcaller("gram"))
+
+    def squared_norm(self) -> float:
+        """Return the squared Frobenius norm of X, added up in float64."""
+        return self.sum(_squared_norm)
+
+
+def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, rest: Any) -> np.ndarray:
+    """Return the entries from start to stop of an array with ``values`` at ``index`` and ``rest`` elsewhere.
+
+    >>> spread_values(2, 6, np.array([1, 3]), np.array([7.0, 8.0]), -1)
+    array([-1.,  8., -1., -1.])
+    """
+    spread = np.full((stop - start, *values.shape[1:]), rest, dtype=values.dtype)
+    inside = (index >= start) & (index < stop)
+    spread[index[inside] - start] = values[inside]
+    return spread
+
+
+def result_and_sums(made: Any, gives: str) -> tuple[Any, Any]:
+    """Return the row result and the sums that a function of a pass has returned; None for what it does not give."""
+    return made if gives == "both" else (made, None) if gives == "rows" else (None, made)
+
+
+def _transposed(X: Block, H: Any) -> Term:
+    return X.t(H)
+
+
+def _squared_norm(X: Block) -> Any:
+    norms = X.sq()
+    return norms.sum(dtype=np.float64) if isinstance(norms, np.ndarray) else X.xp.sum(X.double().sq())
+
+
+class RowsWrapper(Rows):
+    """Rows whose blocks are those of other rows, transformed by ``wrap``."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.shape, self.dtype, self.xp = rows.shape, rows.dtype, rows.xp
+        self.in_memory, self.is_sparse = rows.in_memory, rows.is_sparse
+
+    @property
+    def n_passes(self) -> int:  # type: ignore[override]
+        """Number of passes over the wrapped data."""
+        return self.rows.n_passes
+
+    @property
+    def eps(self) -> float:
+        """Relative round-off of the wrapped values."""
+        return self.rows.eps
+
+    @property
+    def resident(self) -> bool:
+        """Whether the wrapped rows are in memory."""
+        return self.rows.resident
+
+    # The further arguments of wrap: row-aligned arrays, and shared ones.
+    _aligned: tuple = ()
+    _shared: tuple = ()
+    _most_rows: int | None = None
+
+    @staticmethod
+    def wrap(block: Block, *context: Any) -> Block:
+        """Return the transformed block."""
+        raise NotImplementedError
+
+    def over(self, rows: Rows, index: np.ndarray) -> RowsWrapper:
+        """Return the same wrapper around other rows, which are those at ``index`` of these."""
+        raise NotImplementedError
+
+    def sweep(
+        self,
+        f: RowFunction,
+        *aligned: Any,
+        shared: tuple = (),
+        most_rows: int | None = None,
+        gives: str = "both",
+    ) -> tuple[Any, Any]:
+        """Make one pass over the wrapped rows."""
+        counts = (len(self._aligned), len(aligned), len(self._shared))
+        return self.rows.sweep(
+            partial(_on_wrapped, self.wrap, f, counts),
+            *self._aligned,
+            *aligned,
+            shared=self._shared + tuple(shared),
+            most_rows=min(filter(None, (most_rows, self._most_rows)), default=None),
+            gives=gives,
+        )
+
+    def take(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, in memory, with the same wrapper."""
+        return self.over(self.rows.take(index), np.asarray(index))
+
+    def whole(self) -> Block:
+        """Return all the rows as one block."""
+        own = [np.asarray(self.rows.get(a)) for a in self._aligned]
+        return self.wrap(self.rows.whole(), *own, *self._shared)
+
+    def row_bytes(self) -> float:
+        """Return the average number of bytes of a wrapped row."""
+        return self.rows.row_bytes()
+
+    def put(self, a: Any) -> Any:
+        """Return ``a`` in the form in which the wrapped rows keep it."""
+        return self.rows.put(a)
+
+    def get(self, h: Any) -> np.ndarray:
+        """Return a row-aligned array as NumPy."""
+        return self.rows.get(h)
+
+    def beside(self, A: np.ndarray) -> Any:
+        """Return a matrix on the device of the rows."""
+        return self.rows.beside(A)
+
+    def pick(self, h: Any, index: np.ndarray) -> np.ndarray:
+        """Return some entries of a row-aligned array as NumPy."""
+        return self.rows.pick(h, index)
+
+    def spread(self, index: np.ndarray, values: Any, rest: Any = 0) -> Any:
+        """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere."""
+        return self.rows.spread(index, values, rest)
+
+    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone."""
+        return self.rows.each(f, *aligned)
+
+    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+        """Return sums over row-aligned arrays alone."""
+        return self.rows.total(f, *aligned)
+
+    def result(
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+    ) -> Any:
+        """Return a row-aligned array for the user."""
+        return self.rows.result(h, f, at)
+
+    def subset(self, index: np.ndarray) -> Rows:
+        """Return the rows at ``index``, with the same wrapper."""
+        return self.over(self.rows.subset(index), np.asarray(index))
+
+
+class Centered(RowsWrapper):
+    """Rows with a vector subtracted, by default the mean; sparse rows stay sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from labelfold.rows import Centered, as_rows
+    >>> Centered(as_rows(np.array([[1.0, 5.0], [3.0, 7.0]]))).gram()
+    array([[2., 2.],
+           [2., 2.]])
+    """
+
+    def __init__(self, rows: Rows, center: np.ndarray | None = None) -> None:
+        super().__init__(rows)
+        self.center = rows.mean() if center is None else np.asarray(center, dtype=np.float64)
+        self._shared = center_parts(self.center, rows.dtype)
+
+    @staticmethod
+    def wrap(block: Block, center: Any, rest: Any) -> Block:
+        """Return the block with the centre subtracted."""
+        return block.shift(center, rest)
+
+    def over(self, rows: Rows, index: np.ndarray) -> Centered:
+        """Return other rows with the same centre subtracted."""
+        return Centered(rows, self.center)
+
+
+class Weighted(RowsWrapper):
+    """Rows with a weight each: diag(w) X. A weight of 0 leaves a row out of every sum."""
+
+    def __init__(self, rows: Rows, weights: np.ndarray) -> None:
+        super().__init__(rows)
+        self.weights = np.asarray(weights, dtype=rows.dtype)
+        self._aligned = (rows.put(self.weights),)
+
+    @staticmethod
+    def wrap(block: Block, weights: Any) -> Block:
+        """Return the block with weighted rows."""
+        return block.scale(weights)
+
+    def over(self, rows: Rows, index: np.ndarray) -> Weighted:
+        """Return other rows with their weights."""
+        return Weighted(rows, self.weights[index])
+
+
+class Featurized(RowsWrapper):
+    """Rows after a feature map, block by block, which gives every linear method a kernel form.
+
+    Parameters
+    ----------
+    rows : Rows
+        Any rows; rows on a device are copied to the host for the map.
+    transform : callable
+        Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows, for example the ``transform``
+        of a fitted scikit-learn Nystroem.
+    eps : float, default=0.0
+        Relative round-off of the features; never below that of the rows.
+    """
+
+    def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
+        super().__init__(rows)
+        self.transform, self._eps = transform, eps
+        self.is_sparse = False
+        self._shared = (transform,)
+        width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
+        self.shape = (rows.shape[0], width)
+        self._most_rows = dense_block_rows(self.row_bytes())
+
+    @staticmethod
+    def wrap(block: Block, transform: Callable) -> Block:
+        """Return the features of the block."""
+        return block.apply(transform)
+
+    def over(self, rows: Rows, index: np.ndarray) -> Featurized:
+        """Return the features of other rows."""
+        return Featurized(rows, self.transform, self._eps)
+
+    @property
+    def eps(self) -> float:
+        """Relative round-off of the features."""
+        return max(self.rows.eps, self._eps)
+
+    def values(self) -> Any:
+        """Return the features of all rows as an array, in one pass."""
+        return self.map(_raw)
+
+    def row_bytes(self) -> float:
+        """Return the bytes of one row of features."""
+        return self.shape[1] * self.dtype.itemsize
+
+
+def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return a centre, and its rounding error in a dtype (None for float64), for ``X.shift(*parts)``.
+
+    >>> center_parts(np.array([0.5, 1e8 + 1]), np.dtype("float32"))[1]
+    array([0., 1.])
+    """
+    return center, None if dtype == np.float64 else center - center.astype(dtype)
+
+
+def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
+    """Return the rows with a centre subtracted; rows that ``mask`` leaves out become zeros."""
+    rows = Centered(rows, center)
+    return rows if mask is None else Weighted(rows, mask)
+
+
+def _raw(X: Block) -> Any:
+    return X.raw
+
+
+def _on_wrapped(
+    wrap: Callable, f: RowFunction, counts: tuple[int, int, int], block: Block, *args: Any
+) -> Any:
+    """Return f of a wrapped block; its arguments follow those of the wrapper, row-aligned before shared ones."""
+    ends = np.cumsum(counts)
+    own, aligned, shared, given = (
+        args[: ends[0]],
+        args[ends[0] : ends[1]],
+        args[ends[1] : ends[2]],
+        args[ends[2] :],
+    )
+    return f(wrap(block, *own, *shared), *aligned, *given)

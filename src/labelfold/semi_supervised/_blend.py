@@ -1,0 +1,339 @@
+"""The blend of all views: the score of a row, and its embedding.
+
+Scoring takes a few products for each row, for any number of views: the views of a form that are linear in its columns
+are one matrix, those of one graph another. The embedding consists of discriminant directions of the score, and then
+of principal components of the blended features.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from labelfold.labels import Labels
+from labelfold.numerics import signed
+from labelfold.rows import Centered, Featurized, Rows
+from labelfold.semi_supervised._trees import TreeNodes
+from labelfold.semi_supervised._views import (
+    KERNELS,
+    ROUND_OFF,
+    TREES,
+    FormMap,
+    FormRows,
+    FormViews,
+    View,
+    distances,
+    kernel_root,
+    landmarks,
+)
+from labelfold.utils import warn_user
+
+# Features whose variance is below this share of the total are left out of the embedding.
+_NEGLIGIBLE = 1e-6
+
+
+class KernelScore:
+    """The score of the RBF or Laplace views of one space: kernels with labelled rows, times coefficients."""
+
+    def __init__(self, family: str, space: int, points: Any) -> None:
+        self.family, self.space, self.points = family, space, points
+        self.widths: list[float] = []
+        self.coefs: list[np.ndarray] = []
+
+    def __call__(self, rows: FormRows) -> np.ndarray:
+        """Return the score of some rows, (n, c)."""
+        D = distances(self.family, rows.points(self.space), self.points)
+        return np.sum(
+            [np.exp(-g * D) @ coef for g, coef in zip(self.widths, self.coefs, strict=True)], axis=0
+        )
+
+
+class FormScore:
+    """The score of all views of one form.
+
+    Attributes
+    ----------
+    map : FormMap
+        What the views need of a row.
+    coef : ndarray of shape (d, c)
+        Coefficients of the columns.
+    kernels : list of KernelScore
+    anchors : dict of int to dict of int to ndarray of shape (m, c)
+        Coefficients of the weights of the s nearest anchors in the space of q coordinates, by q and s.
+    """
+
+    def __init__(self, map: FormMap, d: int, n_scores: int) -> None:
+        self.map, self.coef = map, np.zeros((d, n_scores))
+        self.kernels: list[KernelScore] = []
+        self.anchors: dict[int, dict[int, np.ndarray]] = {}
+
+    def add(self, views: FormViews, view: View, labelled: FormRows, alpha: np.ndarray) -> None:
+        """Add the score of a view, k(x, labelled rows) alpha."""
+        if view.family in KERNELS:
+            self._add_kernel(views, view, labelled, alpha / views.scales[view])
+        elif views.is_of_columns(view, len(alpha)):
+            moved = labelled.T.T @ alpha - np.outer(views.axes.mean, alpha.sum(axis=0))
+            self.coef += moved / views.scales[view]
+        else:
+            coef = views.projection(view) @ (views.features(view, labelled).T @ alpha)
+            if view.family == "graph":
+                q, s = view.graph
+                by_size = self.anchors.setdefault(q, {})
+                by_size[s] = by_size.get(s, 0.0) + coef
+            else:
+                self.coef += coef
+
+    def _add_kernel(self, views: FormViews, view: View, labelled: FormRows, alpha: np.ndarray) -> None:
+        points, chosen = labelled.points(view.space), landmarks(len(alpha))
+        g, key = views.width(view), (view.family, view.space)
+        score = next((kernel for kernel in self.kernels if (kernel.family, kernel.space) == key), None)
+        if score is None:
+            score = KernelScore(*key, points[chosen])
+            self.kernels.append(score)
+        alpha = alpha - alpha.mean(axis=0)
+        if len(chosen) < len(alpha):
+            K = np.exp(-g * distances(view.family, points, points[chosen]))
+            root = kernel_root(K[chosen])
+            alpha = root @ ((K @ root).T @ alpha)
+        score.widths.append(g)
+        score.coefs.append(alpha)
+
+    def reduce(self) -> None:
+        """Keep only what the score of a new row needs."""
+        spaces = [0, *self.anchors, *(kernel.space for kernel in self.kernels)]
+        self.map = self.map.reduced(self.anchors, max(spaces))
+
+    def __call__(self, rows: FormRows) -> np.ndarray:
+        """Return the score of some rows, (n, c)."""
+        return self.of_columns(rows) + self.of_graphs(rows)
+
+    def of_columns(self, rows: FormRows) -> np.ndarray:
+        """Return the part of the score from columns and kernels."""
+        return sum((kernel(rows) for kernel in self.kernels), start=rows.T @ self.coef)
+
+    def of_graphs(self, rows: FormRows) -> Any:
+        """Return the part of the score from graphs, (n, c), or 0."""
+        return sum(
+            self.map.anchor_weights(q, s, rows) @ coef
+            for q, by_size in self.anchors.items()
+            for s, coef in by_size.items()
+        )
+
+    def of_formed(self, T: Any) -> np.ndarray:
+        """Return `of_columns` of rows in the form. For `Featurized`."""
+        return self.of_columns(self.map.without_anchors(T))
+
+
+class BlendedScores:
+    """The blended score F, a function of one row. For `Featurized`."""
+
+    def __init__(self, forms: list[FormScore], bias: np.ndarray) -> None:
+        self.forms, self.bias = forms, bias
+        self.trees: TreeNodes | None = None
+        self.share = 0.0  # share of the trees
+
+    def with_trees(self, trees: TreeNodes, share: float) -> BlendedScores:
+        """Return the blend of these scores with those of trees."""
+        blended = copy(self)
+        blended.trees, blended.share = trees, share
+        return blended
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return F(x), (n, c)."""
+        F = sum((score(score.map(X)) for score in self.forms), start=np.tile(self.bias, (X.shape[0], 1)))
+        return F if self.trees is None else (1 - self.share) * F + self.share * self.trees(X)
+
+    def of_training(self, views: list[FormViews], rows: Rows) -> np.ndarray:
+        """Return F of the training rows, whose nearest anchors are known."""
+        F, by_name = np.tile(self.bias, (rows.shape[0], 1)), {form.name: form for form in views}
+        for score in self.forms:
+            form = by_name[score.map.name]
+            nearest = {q: space.nearest for q, space in form.spaces.items()}
+            F = F + score.of_graphs(FormRows(None, None, nearest, {}))
+            if score.kernels or score.coef.any():
+                F = F + form.rows.get(Featurized(form.rows, score.of_formed).values())
+        if self.trees is not None:
+            F = (1 - self.share) * F + self.share * rows.get(Featurized(rows, self.trees).values())
+        return F
+
+    def by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
+        """Return the parts of F(x) by kind of view and form; principal views are part of the linear ones."""
+        parts: dict[tuple[str, str], Any] = {}
+        for score in self.forms:
+            rows, form = score.map(X), score.map.name
+            if score.coef.any():
+                parts["linear", form] = rows.T @ score.coef
+            for kernel in score.kernels:
+                parts[kernel.family, form] = parts.get((kernel.family, form), 0.0) + kernel(rows)
+            if score.anchors:
+                parts["graph", form] = score.of_graphs(rows)
+        if self.trees is None:
+            return parts
+        parts = {kind: (1 - self.share) * part for kind, part in parts.items()}
+        return {**parts, (TREES.family, TREES.form): self.share * self.trees(X)}
+
+
+class FoldEmbedding:
+    """The embedding, a function of one row: (F(x) - mean) turn, then further components if any. For `Featurized`."""
+
+    def __init__(self, scores: BlendedScores, mean: np.ndarray, turn: np.ndarray) -> None:
+        self.scores, self.mean, self.turn = scores, mean, turn
+        self.blends: list[BlendedFeatures] = []
+        self.further: np.ndarray | None = None
+        self.shift: np.ndarray | None = None
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the embedding of some rows, (n, k)."""
+        if self.further is None:
+            return (self.scores(X) - self.mean) @ self.turn
+        G = self.features(X)
+        return np.hstack([G[:, : self.turn.shape[1]], G @ self.further - self.shift])
+
+    def features(self, X: Any) -> np.ndarray:
+        """Return the discriminant coordinates and the blended features of some rows. For `Featurized`."""
+        return np.hstack([(self.scores(X) - self.mean) @ self.turn, *(blend(X) for blend in self.blends)])
+
+
+class BlendedFeatures:
+    """The blended features of one form: root-w_v phi_v of all its views, one column for each coordinate.
+
+    Views of the same coordinates differ only in weights, which are added up.
+    """
+
+    def __init__(self, views: FormViews, weights: dict[View, float], score: FormScore) -> None:
+        squares = np.zeros(len(views.axes.deviations))  # weights of the principal coordinates
+        graphs: dict[tuple[int, int], Any] = {}
+        kernels: dict[tuple[str, int], list[tuple[float, float]]] = {}
+        for view, weight in weights.items():
+            if view.family == "graph":
+                part = weight / views.scales[view] * views.graph_weights(view)
+                graphs[view.graph] = graphs.get(view.graph, 0.0) + part
+            elif view.family in KERNELS:
+                term = (views.width(view), weight / views.scales[view])
+                kernels.setdefault((view.family, view.space), []).append(term)
+            else:
+                factors = views.coordinate_factors(view)
+                squares[: len(factors)] += weight * factors**2
+        self.size = np.sqrt(squares * (squares * views.axes.deviations**2 > _NEGLIGIBLE))
+        self.used = np.flatnonzero(self.size)
+        self.graphs = [(q, s, _heavy(w, views.spaces[q].graphs[s].map)) for (q, s), w in graphs.items()]
+        points = {(kernel.family, kernel.space): kernel.points for kernel in score.kernels}
+        self.kernels = [
+            (*key, points[key], terms, kernel_root(_kernel(key[0], points[key], points[key], terms)))
+            for key, terms in kernels.items()
+        ]
+        spaces = {q for q, *_ in self.graphs}
+        n_coordinates = max([0, *spaces, *(space for _, space in kernels), *(self.used[-1:] + 1)])
+        self.map = views.reduced(spaces, int(n_coordinates))
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the blended features of some rows."""
+        rows = self.map(X)
+        parts = [rows.C[:, self.used] * self.size[self.used]]
+        parts += [self.map.anchor_weights(q, s, rows) @ turn for q, s, turn in self.graphs]
+        for family, space, points, terms, root in self.kernels:
+            parts.append(_kernel(family, rows.points(space), points, terms) @ root)
+        return np.hstack(parts)
+
+
+def embed(
+    scores: BlendedScores,
+    weights: dict[View, float],
+    F: np.ndarray,
+    labels: Labels,
+    n_components: int | None,
+    rows: Rows,
+    forms: list[FormViews],
+) -> tuple[FoldEmbedding, np.ndarray]:
+    """Return the map of rows to the embedding, and the embedding of the training rows.
+
+    Parameters
+    ----------
+    scores : BlendedScores
+    weights : dict of View to float
+        The weight of each view.
+    F : ndarray of shape (n, c)
+        The scores of the training rows.
+    labels : Labels
+    n_components : int or None
+    rows : Rows
+        The training rows.
+    forms : list of FormViews
+    """
+    mean, turn = second_stage(F[labels.index], labels)
+    k = turn.shape[1] if n_components is None else n_components
+    embedding = FoldEmbedding(scores, mean, turn[:, :k])
+    if k > turn.shape[1]:
+        _add_components(embedding, weights, k, labels.n_labelled, rows, forms)
+    if embedding.further is None:
+        return embedding, (F - mean) @ embedding.turn
+    return embedding, np.asarray(rows.get(Featurized(rows, embedding).values()), dtype=np.float64)
+
+
+def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return the mean (c,) and rotation (c, k) that turn scores F (l, c) into discriminant coordinates.
+
+    The scores are those of a symmetric smoother S, F_c = S Y_c, at the labelled rows. With the targets T of LDA (Y
+    divided by the square roots of the class sizes), the second stage of the two-stage method is
+    :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
+    """
+    Y = labels.signs() if labels.task == "binary" else labels.columns()
+    size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
+    if labels.task == "regression":
+        size = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)
+    mean = F.mean(axis=0)
+    D = ((Y - Y.mean(axis=0)) / size).T @ ((F - mean) / size)
+    s, E = np.linalg.eigh((D + D.T) / 2)
+    s, E = s[::-1], E[:, ::-1]
+    keep = s > ROUND_OFF * max(s[0], 0.0)
+    if labels.task == "multiclass":
+        keep[-1] = False  # the scores of a row sum to 1
+    if not keep.any():
+        return mean, np.zeros((Y.shape[1], 1))
+    return mean, signed(E[:, keep] / size[:, None] / np.sqrt(s[keep]))
+
+
+def _add_components(
+    embedding: FoldEmbedding,
+    weights: dict[View, float],
+    k: int,
+    n_labelled: int,
+    rows: Rows,
+    forms: list[FormViews],
+) -> None:
+    """Add principal components of the blended features, uncorrelated with the discriminant coordinates."""
+    by_name = {form.name: form for form in forms}
+    for score in embedding.scores.forms:
+        name = score.map.name
+        own = {view: weight for view, weight in weights.items() if view.form == name and weight > 0}
+        embedding.blends.append(BlendedFeatures(by_name[name], own, score))
+    q = embedding.turn.shape[1]
+    both = Centered(Featurized(rows, embedding.features))
+    S = both.gram() / rows.shape[0]
+    back = np.linalg.pinv(S[:q, :q]) @ S[:q, q:]  # regression of G on Z
+    left = S[q:, q:] - S[q:, :q] @ back
+    s, V = np.linalg.eigh((left + left.T) / 2)
+    keep = np.flatnonzero(s > ROUND_OFF * max(S.diagonal()[q:].max(initial=0.0), 0.0))[::-1][: k - q]
+    if len(keep) < k - q:
+        warn_user(
+            f"n_components={k} is more than the {q + len(keep)} that the blended views have; "
+            f"{q + len(keep)} are kept"
+        )
+    if len(keep):
+        V = signed(V[:, keep]) / np.sqrt(n_labelled)  # on the scale of the discriminant coordinates
+        embedding.further = np.vstack([-back @ V, V])
+        embedding.shift = both.center @ embedding.further
+
+
+def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
+    """Return the map (m, j) to the graph functions that are not negligible, times the roots of their weights."""
+    used = weights > _NEGLIGIBLE * weights.max(initial=0.0)
+    return map[:, used] * np.sqrt(weights[used])
+
+
+def _kernel(family: str, X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
+    """Return the weighted sum of the kernels of one space."""
+    D = distances(family, X, points)
+    return np.sum([weight * np.exp(-g * D) for g, weight in terms], axis=0)
