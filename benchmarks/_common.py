@@ -1,34 +1,31 @@
-"""Helpers of several benchmarks: threads, fair timing, and documents with many labels, real or generated."""
+"""Helpers of several benchmarks: fair timing, memory, child processes, labels, and generated documents.
+
+Data, threads and slopes are those of the experiments: `experiments/common.py`.
+"""
 
 from __future__ import annotations
 
-import os
+import argparse
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from threadpoolctl import threadpool_limits
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 
 # Seconds after which no thread of OpenBLAS waits busily.
 _SETTLED = 0.2
 
 
-@contextmanager
-def pinned(threads: int) -> Iterator[None]:
-    """Limit this library, BLAS and OpenMP to ``threads`` threads each."""
-    before = os.environ.get("LABELFOLD_NUM_THREADS")
-    os.environ["LABELFOLD_NUM_THREADS"] = str(threads)
-    try:
-        with threadpool_limits(threads):
-            yield
-    finally:
-        if before is None:
-            del os.environ["LABELFOLD_NUM_THREADS"]
-        else:
-            os.environ["LABELFOLD_NUM_THREADS"] = before
+def options_of(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help is the docstring of a script."""
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> list[float]:
@@ -48,33 +45,32 @@ def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> 
     return seconds.min(axis=0).tolist()
 
 
+def memory_of(field: str) -> int:
+    """Return a kind of memory of this process in bytes: "VmRSS" (now), "VmHWM" (its peak), "RssAnon" (Linux only)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
 def peak_beyond(run: Callable[[], object]) -> int:
     """Return the peak memory of a run in bytes, less the memory before it (Linux only)."""
-
-    def read(field: str) -> int:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return 1024 * int(next(line for line in lines if line.startswith(field)).split()[1])
-
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
-    before = read("VmRSS")
+    before = memory_of("VmRSS")
     run()
-    return read("VmHWM") - before
+    return memory_of("VmHWM") - before
 
 
-def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return the exponent p of seconds ~ size^p, by least squares of the logarithms."""
-    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+def in_child(script: str, *arguments: object) -> dict[str, Any]:
+    """Return the JSON that a script prints in a process of its own, whose memory is then its own too."""
+    command = [sys.executable, script, *map(str, arguments)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def labelled_documents() -> tuple[sparse.csr_array, np.ndarray, str]:
-    """Return rcv1v2_subset1 from the folder LABELFOLD_DATA, or generated documents of its shape, and the source."""
-    folder = os.environ.get("LABELFOLD_DATA")
-    if folder is None:
-        X, Y = documents(6_000, 47_236, 101)
-        return X, Y, "generated with the shape of rcv1v2_subset1 (set LABELFOLD_DATA for the real one)"
-    with np.load(Path(folder) / "rcv1v2_subset1.npz") as file:
-        parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
-        return sparse.csr_array(parts, shape=tuple(file["X_shape"])), file["Y"].astype(np.float64), "real"
+def few_labels(y: np.ndarray, count: int, seed: int = 1) -> np.ndarray:
+    """Return y with ``count`` labels at random rows, and -1 for the others."""
+    few = np.full(len(y), -1)
+    chosen = np.random.default_rng(seed).permutation(len(y))[:count]
+    few[chosen] = y[chosen]
+    return few
 
 
 def documents(

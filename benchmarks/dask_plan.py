@@ -16,7 +16,6 @@ the two others by the median pass of each method over 2,000,000 x 40 and 400,000
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +25,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 import dask_workers as bench
+from _common import options_of
+from common import pinned
 from labelfold.rows import as_rows
 
 WORKERS = 2
@@ -124,9 +125,7 @@ def plan(found: Constants, n: float, d: int, workers: int, network: float) -> No
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--check", nargs="*", default=["1000000x200", "10000000x40", "1000000x100"])
     parser.add_argument("--rows", type=float, default=1e9)
     parser.add_argument("--columns", type=int, default=1000)
@@ -136,7 +135,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     jobs = [job for job in bench.jobs() if job.name.split(",")[0] in KINDS]
     counts = bench.Counts()
-    with bench.cluster(WORKERS) as client, bench.pinned(1):
+    with bench.cluster(WORKERS) as client, pinned(1):
         counts.address = client.scheduler.address
         found = calibrated(client, counts, jobs)
         print(f"an empty pass: {found.latency * 1e3:.0f} ms; one worker:")

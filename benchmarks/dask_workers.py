@@ -16,7 +16,6 @@ only if it is a few percent. A program that takes one of two cores makes two wor
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 import warnings
@@ -30,7 +29,8 @@ import numpy as np
 import psutil
 from distributed.comm import tcp
 
-from _common import pinned
+from _common import options_of
+from common import pinned
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows.adapters._dask import DaskRows
 from labelfold.rows.adapters._local import LocalRows
@@ -293,9 +293,7 @@ def report(chosen: list[Job], workers: list[int], runs: dict[tuple[str, str], Ru
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--columns", type=int, default=200)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])

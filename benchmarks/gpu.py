@@ -4,7 +4,6 @@
     python benchmarks/gpu.py --rows 100000     fewer rows
     python benchmarks/gpu.py --entries 50      a sparse tensor with so many entries a row
     python benchmarks/gpu.py --only LDA        only methods whose name contains this
-    python benchmarks/gpu.py --profile DRSVM   the operations on the device, by torch's profiler
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
 
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
@@ -25,7 +24,6 @@ numbers and results on the host. The ratio is passes over floor.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
@@ -43,8 +41,8 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import labelfold.base._estimator as base
+from _common import options_of
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
-from labelfold.rows import as_rows
 from labelfold.rows.adapters._device import DeviceRows
 
 CLASSES, LABELLED, PARTS = 10, 10_000, 16
@@ -164,21 +162,21 @@ def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
 
 
 class Job(NamedTuple):
-    """A fit or a transform: what to run, reads of X a pass, and operations (n, d, passes).
+    """A fit or a transform: what to run, reads of X a pass, and operations for each entry of X (d, passes).
 
     ``width`` is how many further numbers a row has that a pass reads or writes. ``gathers`` is how many numbers of
-    narrow matrices the entries of a sparse tensor take, with the arguments of ``operations``.
+    narrow matrices each entry of a sparse tensor takes, by the number of passes.
     """
 
     name: str
     run: Callable[[Any, np.ndarray], Any]
     reads: int
     width: int
-    operations: Callable[[int, int, float], float]
-    gathers: Callable[[int, int, float], float] = lambda n, d, p: 0.0
+    operations: Callable[[float, float], float]
+    gathers: Callable[[float], float] = lambda p: 0.0
 
 
-def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
+def jobs(models: dict[str, Any], columns: int) -> list[Job]:
     """Return the jobs; fits store their models for the transforms after them."""
 
     def fit(name: str, model: Any, n_labelled: int | None = None) -> Callable:
@@ -194,66 +192,25 @@ def jobs(models: dict[str, Any], columns: int, *, is_sparse: bool) -> list[Job]:
     k, c = PARTS, CLASSES
     sketch = min(c + 64, columns)
     twenty = {"max_iter": 20, "tol": 0}
+    by_iterations = fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4))
+    narrow = fit("DRSVM", DRSVM(10, **twenty), LABELLED)
+    factors, labelled = fit("KLNMF", KLNMF(k, **twenty)), fit("SSNMF", SSNMF(k, **twenty), LABELLED)
+    kl = 2 * k * (20 + 12 / 8)  # 12 iterations on an eighth of the rows come first
+
+    def products(p: float) -> float:
+        return 2 * (c * (p - 1) + sketch)  # one pass sketches a preconditioner
+
     return [
-        Job("LDA, all labelled", fit("LDA", LDA()), 1, 0, lambda n, d, p: 2 * n * d * d),
-        Job(
-            "LDA by iterations",
-            fit("LDA iterations", LDA(max_gram_bytes=0, tol=1e-4)),
-            2,
-            0,
-            lambda n, d, p: 4 * n * d * (c * (p - 1) + sketch),  # one pass sketches a preconditioner
-            lambda n, d, p: 2 * n * d * (c * (p - 1) + sketch),
-        ),
-        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda n, d, p: 2 * n * d * d),
-        Job(
-            "DRSVM(10), 20 iterations",
-            fit("DRSVM", DRSVM(10, **twenty), LABELLED),
-            2,
-            0,
-            lambda n, d, p: 4 * n * d * 10 * p,
-            lambda n, d, p: 2 * n * d * 10 * p,
-        ),
-        Job(
-            "KLNMF(16), 20 iterations",
-            fit("KLNMF", KLNMF(k, **twenty)),
-            2,
-            3 * k,
-            lambda n, d, p: 8 * n * d * k * (20 + 12 / 8),  # 12 iterations on an eighth of the rows come first
-            lambda n, d, p: 2 * n * d * k * (20 + 12 / 8),
-        ),
-        Job(
-            "SSNMF(16), 20 iterations",
-            fit("SSNMF", SSNMF(k, **twenty), LABELLED),
-            2,
-            2 * k,
-            lambda n, d, p: 4 * n * d * k * p,
-            lambda n, d, p: 2 * n * d * k * p,
-        ),
-        Job(
-            "LDA.transform",
-            transform("LDA"),
-            1,
-            c - 1,
-            lambda n, d, p: 2 * n * d * c,
-            lambda n, d, p: n * d * (c - 1),
-        ),
-        Job(
-            "SSNMF.transform",
-            transform("SSNMF"),
-            1,
-            k,
-            lambda n, d, p: 2 * n * d * k,
-            lambda n, d, p: n * d * k,
-        ),
-        Job(
-            "KLNMF.transform",
-            transform("KLNMF"),
-            1,
-            k,
-            lambda n, d, p: 2 * n * d * k,
-            lambda n, d, p: d * k * n,
-        ),
-    ]  # fmt: skip
+        Job("LDA, all labelled", fit("LDA", LDA()), 1, 0, lambda d, p: 2 * d),
+        Job("LDA by iterations", by_iterations, 2, 0, lambda d, p: 2 * products(p), products),
+        Job("PCALS(8)", fit("PCALS", PCALS(8), LABELLED), 1, 0, lambda d, p: 2 * d),
+        Job("DRSVM(10), 20 iterations", narrow, 2, 0, lambda d, p: 40 * p, lambda p: 20 * p),
+        Job("KLNMF(16), 20 iterations", factors, 2, 3 * k, lambda d, p: 4 * kl, lambda p: kl),
+        Job("SSNMF(16), 20 iterations", labelled, 2, 2 * k, lambda d, p: 4 * k * p, lambda p: 2 * k * p),
+        Job("LDA.transform", transform("LDA"), 1, c - 1, lambda d, p: 2 * c, lambda p: c - 1),
+        Job("SSNMF.transform", transform("SSNMF"), 1, k, lambda d, p: 2 * k, lambda p: k),
+        Job("KLNMF.transform", transform("KLNMF"), 1, k, lambda d, p: 2 * k, lambda p: k),
+    ]
 
 
 class Run(NamedTuple):
@@ -282,12 +239,14 @@ def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     job.run(X, y)
     total = clock.wait() - start
     size, entries = stored(X)
-    done = (X.shape[0], entries, clock.n_passes)
+    count = X.shape[0] * entries
     n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
-    bare = floor = max(n_bytes / speeds.copy, job.operations(*done) / speeds.product)
+    bare = floor = max(
+        n_bytes / speeds.copy, count * job.operations(entries, clock.n_passes) / speeds.product
+    )
     others: tuple[float, ...] = ()
     if X.layout != torch.strided:
-        n_bytes += 4 * job.gathers(*done)
+        n_bytes += 4 * count * job.gathers(clock.n_passes)
         floor, others = max(bare, n_bytes / speeds.copy), (max(bare, n_bytes / speeds.cache), bare)
     return Run(total, clock.labels, clock.passes, clock.n_passes, floor, others)
 
@@ -320,15 +279,12 @@ def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=1_024)
     parser.add_argument("--entries", type=int, default=0)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", default="")
-    parser.add_argument("--profile", default=None)
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
@@ -348,11 +304,10 @@ def main() -> None:
     print(titles + f"{'cached':>8}{'bare':>8}" * is_sparse)
     if is_sparse:
         print(f"{options.entries} entries a row")
-    print(f"X'H of float32 rows, largest relative error beside float64: {lost_digits(X):.1e}")
     models: dict[str, Any] = {}
     skipped = ("LDA, all", "PCALS") if is_sparse else ()  # of a sparse tensor they make dense blocks
     with clock.watching():
-        for job in jobs(models, d, is_sparse=is_sparse):
+        for job in jobs(models, d):
             if job.name.startswith(skipped):
                 continue
             if options.only not in job.name and ".transform" not in job.name:
@@ -363,8 +318,6 @@ def main() -> None:
                 continue
             some = slice(0, n if is_sparse else min(n, 20_000))
             job.run(X if is_sparse else X[some], y[some])  # compiles
-            if options.profile is not None and options.profile in job.name:
-                profile(lambda job=job: job.run(X, y))
             runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # the first run also allocates memory
             print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
     if options.no_peers or is_sparse:
@@ -374,28 +327,6 @@ def main() -> None:
             print(f"{name:46}{least(run, clock, 1):9.4f}", flush=True)
         except Exception as error:
             print(f"{name:46} {type(error).__name__}: {str(error).splitlines()[0][:90]}", flush=True)
-
-
-def lost_digits(X: Any) -> float:
-    """Return the error of sums over rows that are exact only in float64."""
-    if X.layout != torch.strided:
-        H = np.ones((X.shape[0], PARTS), dtype=np.float32)
-        exact = as_rows(X).take(np.arange(X.shape[0])).whole().double().raw.sum(axis=0)
-        found = as_rows(X).t(H)[:, 0]
-        return float(np.abs(found / np.where(exact > 0, exact, 1) - (exact > 0)).max())
-    exact = sum(
-        X[a : a + 65536].double().T @ X[a : a + 65536, :PARTS].double().abs() for a in range(0, len(X), 65536)
-    )
-    H = X[:, :PARTS].abs().cpu().numpy()
-    return float(np.abs(as_rows(X).t(H) / exact.cpu().numpy() - 1).max())
-
-
-def profile(run: Callable[[], Any]) -> None:
-    """Print the operations on the device during a run."""
-    kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=kinds) as profiler:
-        run()
-    print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=18, max_name_column_width=60))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ drawn at the new scale, `moved` the time from new positions to the end of the an
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -26,6 +25,7 @@ HERE = Path(__file__).parent
 STATIC = HERE.parent / "src/labelfold/app/label/static"
 sys.path.insert(0, str(HERE.parent / "tests"))
 
+from _common import options_of  # noqa: E402
 from browser import SOFTWARE_GL, Browser  # noqa: E402
 
 CLASSES = 10
@@ -190,9 +190,7 @@ def measure(n: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
     for n in parser.parse_args().rows:
         measure(n)

@@ -11,7 +11,6 @@ of the server is more informative than the wall-clock time.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import queue
@@ -25,6 +24,8 @@ from typing import Any
 
 import httpx
 import numpy as np
+
+from _common import options_of
 
 MAIN = "import sys; from labelfold.app.commands._cli import main; sys.exit(main())"
 
@@ -147,9 +148,7 @@ def measure(n: int, d: int, labels: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options_of(__doc__)
     parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--labels", type=int, default=60)
     parser.add_argument("--pixels", action="store_true", help="784 columns instead of 20")

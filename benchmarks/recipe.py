@@ -13,10 +13,7 @@ the figures come from /proc.
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute
 from pyarrow import csv
 
-from _common import peak_beyond
+from _common import in_child, options_of, peak_beyond
 
 ROWS = 50_000  # written at a time
 VOCABULARY = 20_000
@@ -95,15 +92,12 @@ def measure(case: str, path: Path) -> dict[str, float]:
 
     start, seconds = time.process_time(), time.perf_counter()
     held = peak_beyond(lambda: CASES[case](path))
-    return {
-        "processor": time.process_time() - start,
-        "clock": time.perf_counter() - seconds,
-        "megabytes": held / 1e6,
-    }
+    spent = {"processor": time.process_time() - start, "clock": time.perf_counter() - seconds}
+    return spent | {"megabytes": held / 1e6}
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--megabytes", type=float, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", choices=CASES, help="run one case on --path and print its figures as JSON")
@@ -119,15 +113,11 @@ def main(argv: list[str] | None = None) -> None:
         found: dict[str, list[dict[str, float]]] = {case: [] for case in CASES}
         for _ in range(given.rounds):
             for case, figures in found.items():
-                command = [sys.executable, __file__, "--case", case, "--path", str(path)]
-                run = subprocess.run(command, capture_output=True, text=True, check=True)
-                figures.append(json.loads(run.stdout))
+                figures.append(in_child(__file__, "--case", case, "--path", path))
         best = {case: min(figures, key=lambda run: run["processor"]) for case, figures in found.items()}
+        words = "{processor:6.1f} s of the processor, {clock:6.1f} s by the clock, {megabytes:,.0f} MB"
         for case, run in best.items():
-            print(
-                f"{case:8} {run['processor']:6.1f} s of the processor, {run['clock']:6.1f} s by the clock, "
-                f"{run['megabytes']:,.0f} MB"
-            )
+            print(f"{case:8} {words.format(**run)}")
         ratio = best["recipe"]["processor"] / best["reader"]["processor"]
         print(f"reading and the recipe take {ratio:.2f} times what the reader alone does")
 

@@ -11,18 +11,18 @@ figures come from /proc. The temporary folder (TMPDIR) needs room for a source a
 
 from __future__ import annotations
 
-import argparse
 import json
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+
+from _common import in_child, memory_of, options_of
 
 ROWS = 50_000  # written at a time
 WORDS = np.array(["late", "again", "box", "open", "the", "and", "was", "it", "not", "blue", "very", "order"])
@@ -42,50 +42,42 @@ def blocks() -> Iterator[pa.Table]:
         yield pa.table(columns | {"comment": rng.choice(comments, ROWS), "label": pa.array(labels)})
 
 
-def write_sqlite(path: Path, n_bytes: int) -> int:
-    rows, made = 0, sqlite3.connect(path)
-    for block in blocks():
-        if not rows:
-            made.execute(f"create table t ({', '.join(block.column_names)})")
-        made.executemany(
-            "insert into t values (?, ?, ?, ?, ?, ?, ?, ?)", zip(*block.to_pydict().values(), strict=True)
+@contextmanager
+def sqlite(path: Path) -> Iterator[Callable[[pa.Table], object]]:
+    with closing(sqlite3.connect(path)) as made:
+        names = next(blocks()).column_names
+        made.execute(f"create table t ({', '.join(names)})")
+        insert = f"insert into t values ({', '.join('?' * len(names))})"
+        yield lambda block: (
+            made.executemany(insert, zip(*block.to_pydict().values(), strict=True)),
+            made.commit(),
         )
-        made.commit()
-        rows += ROWS
-        if path.stat().st_size >= n_bytes:
-            break
-    made.close()
-    return rows
 
 
-def write_jsonl(path: Path, n_bytes: int) -> int:
-    rows = 0
+@contextmanager
+def jsonl(path: Path) -> Iterator[Callable[[pa.Table], object]]:
     with path.open("w") as file:
-        for block in blocks():
-            file.writelines(json.dumps(row) + "\n" for row in block.to_pylist())
-            rows += ROWS
-            if file.tell() >= n_bytes:
-                return rows
-    return rows
+        yield lambda block: file.writelines(json.dumps(row) + "\n" for row in block.to_pylist())
 
 
-def write_arrow(path: Path, n_bytes: int) -> int:
-    rows, schema = 0, next(blocks()).schema
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, schema) as made:
-        for block in blocks():
-            made.write_table(block)
-            rows += ROWS
-            if file.tell() >= n_bytes:
-                break
-    return rows
+@contextmanager
+def arrow(path: Path) -> Iterator[Callable[[pa.Table], object]]:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, next(blocks()).schema) as made:
+        yield made.write_table
 
 
-WRITERS: dict[str, Callable[[Path, int], int]] = {
-    "sqlite": write_sqlite,
-    "jsonl": write_jsonl,
-    "arrow": write_arrow,
-}
-NAMES = {"sqlite": "t.db", "jsonl": "t.jsonl", "arrow": "t.arrow"}
+# Files by kind of source: each opens one, and gives what appends a block of rows to it.
+FILES = {"sqlite": ("t.db", sqlite), "jsonl": ("t.jsonl", jsonl), "arrow": ("t.arrow", arrow)}
+
+
+def write(kind: str, path: Path, n_bytes: int) -> int:
+    """Write blocks until the file has this size; return its number of rows."""
+    with FILES[kind][1](path) as append:
+        for count, block in enumerate(blocks(), 1):
+            append(block)
+            if path.stat().st_size >= n_bytes:
+                return count * ROWS
+    raise AssertionError("there are always more rows")
 
 
 def measure(path: Path) -> dict[str, float]:
@@ -96,17 +88,16 @@ def measure(path: Path) -> dict[str, float]:
     began = time.perf_counter()
     table = read_table(path, target="label", drop=["comment"])
     X = Recipe().fit_transform(table.raw, table.y)
-    status = Path("/proc/self/status").read_text().splitlines()
-    peak = 1024 * int(next(line for line in status if line.startswith("VmHWM")).split()[1])
-    return {"rows": X.shape[0], "seconds": time.perf_counter() - began, "matrix": X.nbytes, "peak": peak}
+    seconds = time.perf_counter() - began
+    return {"rows": X.shape[0], "seconds": seconds, "matrix": X.nbytes, "peak": memory_of("VmHWM")}
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--megabytes", type=float, default=2000)
-    parser.add_argument("--only", nargs="+", choices=WRITERS, default=list(WRITERS))
+    parser.add_argument("--only", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument(
-        "--path", type=Path, help="measure the file in this process and print its figures as JSON"
+        "--path", type=Path, help="measure the file in this process, and print its figures as JSON"
     )
     given = parser.parse_args(argv)
     if given.path:
@@ -114,11 +105,9 @@ def main(argv: list[str] | None = None) -> None:
         return
     for kind in given.only:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, NAMES[kind])
-            rows = WRITERS[kind](path, int(given.megabytes * 1e6))
-            command = [sys.executable, __file__, "--path", str(path)]
-            run = subprocess.run(command, capture_output=True, text=True, check=True)
-            found = json.loads(run.stdout)
+            path = Path(folder, FILES[kind][0])
+            rows = write(kind, path, int(given.megabytes * 1e6))
+            found = in_child(__file__, "--path", path)
             assert found["rows"] == rows
             print(
                 f"{kind:7} {path.stat().st_size / 1e6:6,.0f} MB, {rows:9,} rows: {found['seconds']:5.0f} s, matrix "

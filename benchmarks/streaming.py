@@ -3,7 +3,7 @@
     python benchmarks/streaming.py                                   2 GB each of .npy, Parquet, CSV and svmlight
     python benchmarks/streaming.py --formats npy --cold              passes over a file that is not in the page cache
     python benchmarks/streaming.py --formats csv --limit-memory      in a process that may take a third of the file
-    python benchmarks/streaming.py --megabytes 60 --cases sweep --json
+    python benchmarks/streaming.py --megabytes 60 --cases sweep
 
 It writes a file of random non-negative numbers in each format to a temporary folder, measures it in a new process and
 deletes it.
@@ -39,6 +39,8 @@ from typing import Any
 
 import numpy as np
 
+from _common import few_labels, memory_of, options_of
+
 CLASSES = 5
 LABELLED = 300
 COLUMNS = 500
@@ -47,72 +49,62 @@ PIECE = 4096  # rows written, or sliced, at a time
 NAMES = {"npy": "X.npy", "parquet": "X.parquet", "csv": "X.csv", "svmlight": "X.svmlight"}
 
 
-def write(path: Path, n_bytes: int, columns: int, dtype: str) -> None:
+def write(path: Path, n_bytes: int) -> None:
     """Write a file of about this size, a piece at a time."""
     rng = np.random.default_rng(0)
-    writers = {
-        ".npy": _write_npy,
-        ".parquet": _write_parquet,
-        ".csv": _write_csv,
-        ".svmlight": _write_svmlight,
-    }
-    writers[path.suffix](path, n_bytes, columns, np.dtype(dtype), rng)
+    with WRITERS[path.suffix](path, n_bytes, rng) as append:
+        append()
+        while path.stat().st_size < n_bytes:
+            append()
 
 
-def _write_npy(path: Path, n_bytes: int, columns: int, dtype: np.dtype, rng: np.random.Generator) -> None:
-    n = max(PIECE, n_bytes // (dtype.itemsize * columns))
-    header = {"descr": dtype.str, "fortran_order": False, "shape": (n, columns)}
-    with open(path, "wb") as file:
+@contextmanager
+def npy(path: Path, n_bytes: int, rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    n = -(-max(1, n_bytes) // (8 * COLUMNS * PIECE)) * PIECE
+    with open(path, "wb", buffering=0) as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (n, COLUMNS)}
         np.lib.format.write_array_header_1_0(file, header)
-        for start in range(0, n, PIECE):
-            file.write(rng.random((min(PIECE, n - start), columns), dtype=dtype).tobytes())
+        yield lambda: file.write(rng.random((PIECE, COLUMNS)).tobytes())
 
 
-def _tables(columns: int, dtype: np.dtype, rng: np.random.Generator, digits: int) -> Iterator[Any]:
+def _table(rng: np.random.Generator, digits: int) -> Any:
     import pyarrow as pa
 
-    while True:
-        X = rng.random((PIECE, columns), dtype=dtype).round(digits)
-        yield pa.table(
-            [pa.array(np.ascontiguousarray(x)) for x in X.T], names=[f"x{j}" for j in range(columns)]
-        )
+    X = rng.random((PIECE, COLUMNS)).round(digits)
+    return pa.table({f"x{j}": np.ascontiguousarray(x) for j, x in enumerate(X.T)})
 
 
-def _write_parquet(path: Path, n_bytes: int, columns: int, dtype: np.dtype, rng: np.random.Generator) -> None:
+@contextmanager
+def parquet(path: Path, n_bytes: int, rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    tables = _tables(columns, dtype, rng, 9)
-    pieces = min(
-        16, 1 + n_bytes // (4 * PIECE * columns * dtype.itemsize)
-    )  # of a row group: up to 65,536 rows
-    with pq.ParquetWriter(path, next(tables).schema) as made:
-        while path.stat().st_size < max(1000, n_bytes):
-            made.write_table(pa.concat_tables([next(tables) for _ in range(pieces)]))
+    pieces = min(16, 1 + n_bytes // (4 * PIECE * COLUMNS * 8))  # of a row group: up to 65,536 rows
+    with pq.ParquetWriter(path, _table(rng, 9).schema) as made:
+        yield lambda: made.write_table(pa.concat_tables([_table(rng, 9) for _ in range(pieces)]))
 
 
-def _write_csv(path: Path, n_bytes: int, columns: int, dtype: np.dtype, rng: np.random.Generator) -> None:
-    from pyarrow import csv
+@contextmanager
+def csv(path: Path, n_bytes: int, rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
+    from pyarrow.csv import CSVWriter
 
-    tables = _tables(columns, dtype, rng, 5)
-    first = next(tables)
-    with csv.CSVWriter(path, first.schema) as made:
-        made.write_table(first)
-        while path.stat().st_size < n_bytes:
-            made.write_table(next(tables))
+    with CSVWriter(path, _table(rng, 5).schema) as made:
+        yield lambda: made.write_table(_table(rng, 5))
 
 
-def _write_svmlight(
-    path: Path, n_bytes: int, columns: int, dtype: np.dtype, rng: np.random.Generator
-) -> None:
+@contextmanager
+def svmlight(path: Path, n_bytes: int, rng: np.random.Generator) -> Iterator[Callable[[], Any]]:
     lines = []
     for _ in range(PIECE):
         words = np.unique(rng.integers(1, SPARSE_COLUMNS + 1, ENTRIES))
         lines.append(" ".join(f"{w}:{v:.4f}" for w, v in zip(words, rng.random(len(words)), strict=True)))
     piece = "".join(f"{rng.integers(CLASSES)} {line}\n" for line in lines).encode()
-    with path.open("wb") as file:
-        while file.tell() < max(1, n_bytes):
-            file.write(piece)
+    with path.open("wb", buffering=0) as file:
+        yield lambda: file.write(piece)
+
+
+# Each opens a file, and gives what appends a piece to it.
+WRITERS = {".npy": npy, ".parquet": parquet, ".csv": csv, ".svmlight": svmlight}
 
 
 def read_alone(path: Path) -> None:
@@ -161,7 +153,7 @@ def transform(rows: Any, y: np.ndarray) -> Callable[[], Any]:
     """Transform every row by LDA; its fit reads the labelled rows and is not measured."""
     from labelfold import LDA
 
-    model = LDA(ridge=1.0).fit(rows, few(y))
+    model = LDA(ridge=1.0).fit(rows, few_labels(y, LABELLED))
     return lambda: model.transform(rows)
 
 
@@ -169,7 +161,7 @@ def drsvm(rows: Any, y: np.ndarray) -> Callable[[], Any]:
     """Fit DRSVM with a few hundred labels: a pass for each of the iterations."""
     from labelfold import DRSVM
 
-    return lambda: DRSVM(5, max_iter=10, random_state=0).fit(rows, few(y))
+    return lambda: DRSVM(5, max_iter=10, random_state=0).fit(rows, few_labels(y, LABELLED))
 
 
 def klnmf(rows: Any, y: np.ndarray) -> Callable[[], Any]:
@@ -177,24 +169,6 @@ def klnmf(rows: Any, y: np.ndarray) -> Callable[[], Any]:
     from labelfold import KLNMF
 
     return lambda: KLNMF(5, max_iter=5, random_state=0).fit(rows)
-
-
-def few(y: np.ndarray) -> np.ndarray:
-    """Return y with a few hundred labels."""
-    shown = np.random.default_rng(1).choice(len(y), LABELLED, replace=False)
-    hidden = np.full(len(y), -1)
-    hidden[shown] = y[shown]
-    return hidden
-
-
-def memmap(path: Path) -> None:
-    """Compute products on slices of a memory map, which a pass avoids."""
-    X = np.load(path, mmap_mode="r")
-    M = np.ones((X.shape[1], 10))
-    total = np.zeros((X.shape[1], 10))
-    for start in range(0, len(X), PIECE):
-        block = X[start : start + PIECE]
-        total += block.T @ (block @ M)
 
 
 # Each returns what is measured. The first ones make one short pass; they are run three times and the least counts.
@@ -234,9 +208,7 @@ class Watch:
 
 def memory() -> dict[str, float]:
     """Return the memory of this process in MB."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    wanted = {"anonymous": "RssAnon", "total": "VmRSS"}
-    return {name: int(fields[field].split()[0]) / 1024 for name, field in wanted.items()}
+    return {name: memory_of(field) / 2**20 for name, field in (("anonymous", "RssAnon"), ("total", "VmRSS"))}
 
 
 def seconds_of(action: Callable[[], Any], times: int = 1, before: Callable[[], Any] = lambda: None) -> float:
@@ -263,7 +235,7 @@ def measure(path: Path, cases: list[str], *, cold: bool, limited: bool, reader: 
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder) / path.name
-        write(small, 0, COLUMNS if path.suffix != ".svmlight" else SPARSE_COLUMNS, "f8")
+        write(small, 0)
         rows = read_rows(small)[0]
         for name in ("sweep", *cases):
             CASES[name](rows, labels_of(rows))()
@@ -333,20 +305,6 @@ def labels_of(rows: Any) -> np.ndarray:
     return np.random.default_rng(1).integers(0, CLASSES, rows.shape[0])
 
 
-def measure_map(path: Path) -> Iterator[dict]:
-    """Measure products on a memory map."""
-    with Watch() as watch:
-        seconds = seconds_of(lambda: memmap(path))
-    peak = {f"{name}_mb": watch.peak[name] for name in ("anonymous", "total")}
-    yield {
-        "format": "npy",
-        "case": "memmap",
-        "file_mb": path.stat().st_size / 2**20,
-        "seconds": seconds,
-        **peak,
-    }
-
-
 def apart(*arguments: Any) -> Iterator[dict]:
     """Yield the rows that this script prints in a process of its own."""
     command = [sys.executable, __file__, *map(str, arguments)]
@@ -370,25 +328,22 @@ def shown(row: dict) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = options_of(__doc__)
     parser.add_argument("--megabytes", type=int, default=2048, help="size of each file")
-    parser.add_argument("--columns", type=int, default=COLUMNS, help="columns of dense files")
-    parser.add_argument("--dtype", choices=["f4", "f8"], default="f8", help="type of .npy and Parquet files")
     parser.add_argument(
         "--folder", help="where to write the file; the system's temporary folder unless given"
     )
     parser.add_argument("--formats", nargs="+", choices=NAMES, default=list(NAMES))
-    parser.add_argument("--cases", nargs="+", choices=[*CASES, "memmap"], default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument(
         "--cold", action="store_true", help="remove the file from the page cache before each pass"
     )
     parser.add_argument(
         "--limit-memory", action="store_true", help="a third of the file, and the interpreter"
     )
-    parser.add_argument("--json", action="store_true", help="print rows of JSON instead of a table")
     parser.add_argument("--child", nargs=3, metavar=("WHAT", "PATH", "READER"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    cases = [name for name in given.cases if name != "memmap"]
+    cases = given.cases
     if given.child:
         what, path = given.child[0], Path(given.child[1])
         if what == "reader":
@@ -397,29 +352,22 @@ def main() -> None:
                     lambda: read_alone(path), 2, lambda: forget(file) if given.cold else _read_bytes(file)
                 )
             found: Any = [{"seconds": once}]
-        elif what == "memmap":
-            found = measure_map(path)
         else:
             reader = float(given.child[2])
             found = measure(path, cases, cold=given.cold, limited=given.limit_memory, reader=reader)
         for row in found:
             print(json.dumps(row), flush=True)
         return
-    options = ["--cases", *cases] if cases else []
-    options += [*["--cold"] * given.cold, *["--limit-memory"] * given.limit_memory]
-    if not given.json:
-        print(f"{'format':9s}{'case':11s}{'seconds':>9s}{'anonymous MB':>14s}{'total MB':>10s}", flush=True)
+    options = ["--cases", *cases, *["--cold"] * given.cold, *["--limit-memory"] * given.limit_memory]
+    print(f"{'format':9s}{'case':11s}{'seconds':>9s}{'anonymous MB':>14s}{'total MB':>10s}", flush=True)
     for name in given.formats:
         with tempfile.TemporaryDirectory(dir=given.folder) as folder:
             path = Path(folder) / NAMES[name]
-            write(path, given.megabytes << 20, given.columns, given.dtype)
+            write(path, given.megabytes << 20)
             os.sync()
             reader = next(apart("--child", "reader", path, 0, *options))["seconds"]
-            found = (
-                list(apart("--child", "memmap", path, 0)) if "memmap" in given.cases and name == "npy" else []
-            )
-            for row in [*found, *apart("--child", "measure", path, reader, *options)]:
-                print(json.dumps(row) if given.json else shown(row), flush=True)
+            for row in apart("--child", "measure", path, reader, *options):
+                print(shown(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ temporary folder, runs each command in a separate process, and deletes everythin
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -19,6 +18,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from _common import options_of
 
 COLUMNS, LENGTH, CLASSES = 100_000, 100, 5
 PIECE = 8192  # generated rows; the file repeats them without labels
@@ -64,7 +65,7 @@ def run(command: str) -> tuple[float, float]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options_of(__doc__)
     parser.add_argument("--megabytes", type=int, default=1000, help="size of the file")
     parser.add_argument("--quick", action="store_true", help="50 MB")
     parser.add_argument("--commands", nargs="+", default=list(COMMANDS), choices=COMMANDS)

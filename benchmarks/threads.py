@@ -12,7 +12,6 @@ gain from a second thread, the most that can be expected.
 
 from __future__ import annotations
 
-import argparse
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from _common import best_of, documents, pinned
+from _common import best_of, documents, few_labels as few, options_of
+from common import pinned
 from labelfold import (
     CCA,
     CNMF,
@@ -64,13 +64,6 @@ def parts(n: int, d: int, k: int = 16, seed: int = 0) -> np.ndarray:
     return rng.random((n, k)) @ rng.random((k, d)) + 0.1 * rng.random((n, d))
 
 
-def few(y: np.ndarray, count: int) -> np.ndarray:
-    """Return y with ``count`` labels, and -1 for the others."""
-    known = np.full(len(y), -1)
-    known[:count] = y[:count]
-    return known
-
-
 def cases(scale: int) -> Iterator[Case]:
     """Yield every run; the rows are divided by ``scale``."""
     X, y = dense(100_000 // scale, 200)
@@ -88,15 +81,11 @@ def cases(scale: int) -> Iterator[Case]:
     yield fit("SSDR(5)", SSDR(5), X, few(y, 200))
     yield fit("LSDR(10), 20 iterations", LSDR(10, max_iter=20, tol=0.0), X, some)
     yield fit("NSDR(10), 20 iterations", NSDR(10, max_iter=20, tol=0.0), X, few(y, 200))
-    yield fit("TSVM", TSVM(), X[: 10_000 // scale], few(y, 200)[: 10_000 // scale])
-    small, labels = X[: 4000 // scale], few(y, 200)[: 4000 // scale]
+    yield fit("TSVM", TSVM(), X[: 10_000 // scale], few(y[: 10_000 // scale], 200))
+    small, labels = X[: 4000 // scale], few(y[: 4000 // scale], 200)
     yield fit("KernelPCALS(8), exact", KernelPCALS(8), small, labels)
-    yield fit(
-        "KernelPCALS(8), landmarks",
-        KernelPCALS(8, n_landmarks=500),
-        X[: 20_000 // scale],
-        some[: 20_000 // scale],
-    )
+    large, more = X[: 20_000 // scale], few(y[: 20_000 // scale], 1000)
+    yield fit("KernelPCALS(8), landmarks", KernelPCALS(8, n_landmarks=500), large, more)
     yield fit("LapRLS", LapRLS(), small, labels)
     yield fit("LabelFold", LabelFold(), small, labels)
 
@@ -145,7 +134,7 @@ def timed(case: Case, repeat: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = options_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
     parser.add_argument("--only", default="", help="only methods whose name contains this")
     parser.add_argument("--repeats", type=int, default=3)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import sqlite3
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from batches import run_tries
 from calls import WRITES, Calls, loaded
-from child import Command, Ended, run, run_two
+from child import Ended, run, run_two, signalled
 from files import whole
 from places import new_folder
 
@@ -63,26 +63,19 @@ class Base:
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
     """Disturb a command that writes to a database; return the number of results and sentences, and the failure."""
-    ended: Counter[str] = Counter()
     if name == "table-postgresql" and _server() is None:
-        return ended, ""
+        return Counter(), ""
     one = _base(name)
-    for what, disturb in _faults(one, seed, number):
-        root = new_folder("table-")
-        folder = root / "work"
-        shutil.copytree(_before(name), folder)
-        try:
-            if shown:
-                print(what, flush=True)
+
+    def checked(disturb: Disturb) -> Callable[[Path], str]:
+        def attempt(folder: Path) -> str:
             _drop(one)
-            ended[one.check(folder, disturb(one, folder))] += 1
-        except AssertionError as error:
-            if shown:
-                raise
-            return ended, f"{what}: {error}"
-        finally:
-            shutil.rmtree(root)
-    return ended, ""
+            return one.check(folder, disturb(one, folder))
+
+        return attempt
+
+    tries = [(what, checked(disturb)) for what, disturb in _faults(one, seed, number)]
+    return run_tries(tries, shown, _before(name))
 
 
 def _faults(one: Base, seed: int, number: int) -> list[tuple[str, Disturb]]:
@@ -108,13 +101,7 @@ def _failing(kind: str, number: int) -> Disturb:
 
 
 def _signal(which: int, when: float) -> Disturb:
-    def disturb(one: Base, folder: Path) -> Ended:
-        command = Command(one.arguments, folder)
-        time.sleep(max(command.began + when * one.seconds - time.monotonic(), 0))
-        command.send(which)
-        return command.wait()
-
-    return disturb
+    return lambda one, folder: signalled(one.arguments, folder, which, [when * one.seconds])
 
 
 def _twice(lag: float) -> Disturb:

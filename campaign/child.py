@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +112,15 @@ class Command:
             with suppress(BlockingIOError):
                 while part := os.read(reads, 1 << 16):
                     self.said[reads] += part
+
+
+def signalled(arguments: list[str], folder: Path, which: int, times: Iterable[float]) -> Ended:
+    """Run a command, and send it a signal at these seconds after its start."""
+    command = Command(arguments, folder)
+    for when in sorted(times):
+        time.sleep(max(command.began + when - time.monotonic(), 0))
+        command.send(which)
+    return command.wait()
 
 
 def run(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:

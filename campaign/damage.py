@@ -156,8 +156,13 @@ def array(name: str, data: bytes, rng: random.Random) -> bytes:
         values.flat[rng.randrange(values.size)] = rng.choice(odd)
     else:
         values = np.resize(values, [rng.randrange(1, 7) for _ in range(rng.randrange(1, 4))])
+    return saved(values)
+
+
+def saved(values: np.ndarray) -> bytes:
+    """Return an array as the bytes of a .npy file."""
     buffer = io.BytesIO()
-    np.save(buffer, values, allow_pickle=False)
+    np.save(buffer, values)
     return buffer.getvalue()
 
 
@@ -187,16 +192,8 @@ def tree(value: Any, rng: random.Random) -> Any:
     return value
 
 
-_LOADERS = [
-    "ObjectNode",
-    "TypeNode",
-    "FunctionNode",
-    "MethodNode",
-    "ReduceNode",
-    "PartialNode",
-    "JsonNode",
-    "DictNode",
-]
+_KINDS = ("Object", "Type", "Function", "Method", "Reduce", "Partial", "Json", "Dict")
+_LOADERS = [f"{kind}Node" for kind in _KINDS]
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
@@ -256,24 +253,19 @@ def plain_json(data: bytes, rng: random.Random) -> bytes:
     return json.dumps(tree(json.loads(data), rng)).encode()
 
 
-def zst(data: bytes) -> bytes:
-    """Pack with Zstandard."""
+def zst(data: bytes, pack: bool = True) -> bytes:
+    """Pack or unpack with Zstandard."""
     import pyarrow as pa
 
-    return pa.compress(data, codec="zstd", asbytes=True)
-
-
-def un_zst(data: bytes) -> bytes:
-    """Unpack Zstandard."""
-    import pyarrow as pa
-
+    if pack:
+        return pa.compress(data, codec="zstd", asbytes=True)
     return pa.input_stream(io.BytesIO(data), compression="zstd").read()
 
 
 PACKED: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "gz": (gzip.compress, gzip.decompress),
     "bz2": (bz2.compress, bz2.decompress),
-    "zst": (zst, un_zst),
+    "zst": (zst, lambda data: zst(data, pack=False)),
     "zip": (
         lambda data: as_zip({"t.csv": data}),
         lambda data: zipfile.ZipFile(io.BytesIO(data)).read("t.csv"),

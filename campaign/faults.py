@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import random
 import resource
-import shutil
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import bases
 import reads
-from child import Command, Ended, run, run_two
+from batches import run_tries
+from child import Ended, run, run_two, signalled
 from disk import KINDS, Disk, can_happen
 from scenarios import SCENARIOS, Scenario, scenario
 
 import labelling
 
 NAMES = (*SCENARIOS, *reads.NAMES, *bases.NAMES, *labelling.NAMES)
+Disturb = Callable[[Scenario, Path], str]
 # Number of failing calls to the disk in a batch, in turn; there is also one fault of each other kind.
 _CALLS = 6
 
@@ -35,29 +37,23 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
             return others.run_batch(name, seed, number, shown=shown)
     one = scenario(name)
     rng = random.Random(f"{name}:{seed}:{number}")
-    ended: Counter[str] = Counter()
-    for fault, disturb in _faults(one, seed, number, rng):
-        folder = one.copy()
-        try:
-            if shown:
-                print(fault, flush=True)
-            ended[disturb(one, folder)] += 1
-            one.check_next(folder)
-        except AssertionError as error:
-            if shown:
-                raise
-            return ended, f"{fault}: {error}"
-        finally:
-            shutil.rmtree(folder.parent)
-    return ended, ""
+    tries = [(what, _checked(one, disturb)) for what, disturb in _faults(one, seed, number, rng)]
+    return run_tries(tries, shown, one.before)
+
+
+def _checked(one: Scenario, disturb: Disturb) -> Callable[[Path], str]:
+    def attempt(folder: Path) -> str:
+        ended = disturb(one, folder)
+        one.check_next(folder)
+        return ended
+
+    return attempt
 
 
 def disturbed(one: Scenario, kind: str, call: int) -> None:
     """Run a command once with a failing call to the disk, and check the state after it."""
-    _failing(kind, call)(one, one.copy())
-
-
-Disturb = Callable[[Scenario, Path], str]
+    _, failure = run_tries([(f"{kind} at {call}", partial(_failing(kind, call), one))], False, one.before)
+    assert not failure, failure
 
 
 def _faults(one: Scenario, seed: int, number: int, rng: random.Random) -> list[tuple[str, Disturb]]:
@@ -102,11 +98,8 @@ def _failing(kind: str, number: int) -> Disturb:
 
 def _signal(which: int, *times: float) -> Disturb:
     def disturb(one: Scenario, folder: Path) -> str:
-        command = Command(one.arguments, folder)
-        for when in sorted(times):
-            time.sleep(max(command.began + when * one.seconds - time.monotonic(), 0))
-            command.send(which)
-        return _ended(one, folder, command.wait(), interrupted=which == signal.SIGINT)
+        ended = signalled(one.arguments, folder, which, [when * one.seconds for when in times])
+        return _ended(one, folder, ended, interrupted=which == signal.SIGINT)
 
     return disturb
 

@@ -16,13 +16,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import damage
 import hostile
 import numpy as np
+from batches import run_tries
 from child import Ended, run
 from places import new_folder
 from scenarios import COMPARE, warm, write_h5ad, write_table
@@ -90,31 +91,23 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
     if name in labelling.HOSTILE:
         return labelling.run_batch(name, seed, number, shown=shown)
     rng = random.Random(f"{name}:{seed}:{number}")
-    ended: Counter[str] = Counter()
     tries = _hostile(rng, number) if name == "hostile" else _damaged(name, rng)
-    for what, command, make, most in tries:
-        root = new_folder("files-")
-        folder = root / "work"
-        shutil.copytree(whole(name), folder)
-        try:
-            if shown:
-                print(what, command, flush=True)
-            make(folder)
-            journal = _journal(folder)
-            ended[_attacked(command.split(), folder, most)] += 1
-            # a file of labels may lose at most its unfinished last line; a header is finished
-            left = _journal(folder)
-            assert journal.startswith(left) or left.startswith(journal), "the file of labels was changed"
-            assert journal.count(b"\n") - left.count(b"\n") <= 20, "the file of labels was cut short"
-        except AssertionError as error:
-            if shown:
-                print(f"The files are in {folder}.")
-                raise
-            return ended, f"{what}, {command}: {error}"
-        finally:
-            if not shown:
-                shutil.rmtree(root)
-    return ended, ""
+    return run_tries(
+        [(f"{what}, {command}", partial(_tried, command, make, most)) for what, command, make, most in tries],
+        shown,
+        whole(name),
+    )
+
+
+def _tried(command: str, make: Callable[[Path], Any], most: float, folder: Path) -> str:
+    """Write a file and run a command; of a file of labels at most the unfinished last line is lost."""
+    make(folder)
+    before = _journal(folder)
+    ended = _attacked(command.split(), folder, most)
+    left = _journal(folder)
+    assert before.startswith(left) or left.startswith(before), "the file of labels was changed"
+    assert before.count(b"\n") - left.count(b"\n") <= 20, "the file of labels was cut short"
+    return ended
 
 
 def _damaged(name: str, rng: random.Random) -> list[tuple[str, str, Callable[[Path], Any], float]]:
@@ -163,16 +156,8 @@ class _Guard:
     """An audit hook in the command: it reports started programs, and files opened for writing outside the folder."""
 
     RUNS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "socket.connect")
-    HARM = (
-        "os",
-        "posix",
-        "nt",
-        "subprocess",
-        "shutil",
-        "runpy",
-        "importlib",
-        "ctypes",
-    )  # others are unpickled by numba
+    # others are unpickled by numba
+    HARM = ("os", "posix", "nt", "subprocess", "shutil", "runpy", "importlib", "ctypes")
 
     def __init__(self, folder: Path):
         self.folder = str(folder)
@@ -190,12 +175,8 @@ class _Guard:
             path = os.path.realpath(args[0])
             writes = args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             refused = args[2] & os.O_NOFOLLOW and os.path.islink(args[0])
-            if (
-                writes
-                and not refused
-                and not path.startswith((self.folder, "/dev/null", "/proc"))
-                and "__pycache__" not in path
-            ):
+            allowed = path.startswith((self.folder, "/dev/null", "/proc")) or "__pycache__" in path
+            if writes and not refused and not allowed:
                 os.write(2, f"Traceback: {path} was opened for writing\n".encode())
 
 

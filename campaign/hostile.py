@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import pickle
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from damage import as_zip
+from damage import as_zip, saved
 from scenarios import COMPARE
 
 _FIT = "fit {} -t kind --id name -m pcals -o out.skops"
@@ -61,34 +60,21 @@ def _lying_zip(folder: Path) -> None:
     (folder / "x.zip").write_bytes(bytes(data).replace(size, struct.pack("<I", 100)))
 
 
-def _many_members(folder: Path) -> None:
-    (folder / "x.zip").write_bytes(as_zip({f"{i}.csv": b"" for i in range(30_000)}))
-
-
-def _outside(folder: Path) -> None:
-    (folder / "x.zip").write_bytes(as_zip({"../../outside/victim": b"name,a,kind\nn,1,2\n"}))
-
-
-def _nested_zip(folder: Path) -> None:
-    inner = as_zip({"x.csv": b"0" * 10_000_000})
-    (folder / "x.zip").write_bytes(as_zip({"x.zip": inner}))
+def _zip(name: str, make: Callable[[], dict[str, bytes]]) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).write_bytes(as_zip(make()))
 
 
 def _npz(**arrays: Any) -> Callable[[Path], Any]:
     return lambda folder: np.savez_compressed(folder / "x.npz", **{k: v() for k, v in arrays.items()})
 
 
-def _npz_header(folder: Path) -> None:
-    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 100), }"
-    head = head.ljust(117) + b"\n"
-    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + bytes(800)
-    (folder / "x.npz").write_bytes(as_zip({"X.npy": data}))
+def _npy(version: int, size: str, head: bytes) -> dict[str, bytes]:
+    """Return an array of 100 numbers with another header."""
+    return {"X.npy": b"\x93NUMPY" + bytes([version, 0]) + struct.pack(size, len(head)) + head + bytes(800)}
 
 
-def _npz_long_header(folder: Path) -> None:
-    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"(" * 60_000 + b"1,), }\n"
-    data = b"\x93NUMPY\x02\x00" + struct.pack("<I", len(head)) + head + bytes(800)
-    (folder / "x.npz").write_bytes(as_zip({"X.npy": data}))
+_HUGE = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 100), }".ljust(117) + b"\n"
+_DEEP = b"{'descr': '<f8', 'fortran_order': False, 'shape': (" + b"(" * 60_000 + b"1,), }\n"
 
 
 def _npz_pickle(folder: Path) -> None:
@@ -96,11 +82,9 @@ def _npz_pickle(folder: Path) -> None:
 
 
 def _npz_members(folder: Path) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, np.eye(9))
     zeros = bytes(1 << 27)
     with zipfile.ZipFile(folder / "x.npz", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("X.npy", buffer.getvalue())
+        archive.writestr("X.npy", saved(np.eye(9)))
         for i in range(10):
             archive.writestr(f"unused{i}.npy", zeros)
 
@@ -143,37 +127,20 @@ def _model(change: Callable[[dict[str, bytes]], Any]) -> Callable[[Path], Any]:
     return make
 
 
-def _model_zeros(members: dict[str, bytes]) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, np.zeros((1 << 27) + (1 << 26)))
-    name = next(name for name in members if name.endswith(".npy"))
-    members[name] = buffer.getvalue()
+def _model_array(values: Callable[[], np.ndarray]) -> Callable[[Path], Any]:
+    """Replace an array of a model."""
 
+    def change(members: dict[str, bytes]) -> None:
+        members[next(name for name in members if name.endswith(".npy"))] = saved(values())
 
-def _model_deep(members: dict[str, bytes]) -> None:
-    members["schema.json"] = b'{"content": ' * 50_000 + b"1" + b"}" * 50_000
-
-
-def _note_deep(members: dict[str, bytes]) -> None:
-    members["labelfold.json"] = b"[" * 100_000 + b"]" * 100_000
+    return _model(change)
 
 
 def _model_cycle(members: dict[str, bytes]) -> None:
     schema = json.loads(members["schema.json"])
-    schema["content"] = {
-        "__class__": "dict",
-        "__module__": "builtins",
-        "__loader__": "CachedNode",
-        "__id__": 1,
-    }
+    node = {"__class__": "dict", "__module__": "builtins", "__loader__": "CachedNode", "__id__": 1}
+    schema["content"] = node
     members["schema.json"] = json.dumps(schema).encode()
-
-
-def _model_pickle(members: dict[str, bytes]) -> None:
-    name = next(name for name in members if name.endswith(".npy"))
-    buffer = io.BytesIO()
-    np.save(buffer, np.array([_Runs()], dtype=object), allow_pickle=True)
-    members[name] = buffer.getvalue()
 
 
 def _linked(name: str, target: str) -> Callable[[Path], Any]:
@@ -211,6 +178,8 @@ def _each(form: tuple[str, ...] | str, name: str) -> tuple[str, ...]:
     return tuple(one.format(name) for one in forms)
 
 
+_OF_RUN = {"results": "results.csv", "run.json": "run.json", "report": "report.html", "lock": ".lock"}
+_NESTED, _LISTS = b'{"content": ' * 50_000 + b"1" + b"}" * 50_000, b"[" * 100_000 + b"]" * 100_000
 # The commands, and the function that writes the file.
 MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "gz bomb": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"n,1,2\n" * 175_000, 1200)),
@@ -221,23 +190,27 @@ MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "gz of empty lines": (_each(_FIT, "x.csv.gz"), _gz(b"name,a,kind\n", b"\n" * (1 << 20), 1100)),
     "zip bomb": (_each(_FIT, "x.zip"), _zip_bomb),
     "zip that lies": (_each(_FIT, "x.zip"), _lying_zip),
-    "zip of many": (_each(_FIT, "x.zip"), _many_members),
-    "zip that leads out": (_each(_FIT, "x.zip"), _outside),
-    "zip in a zip": (_each(_FIT, "x.zip"), _nested_zip),
+    "zip of many": (_each(_FIT, "x.zip"), _zip("x.zip", lambda: {f"{i}.csv": b"" for i in range(30_000)})),
+    "zip that leads out": (
+        _each(_FIT, "x.zip"), _zip("x.zip", lambda: {"../../outside/victim": b"name,a,kind\nn,1,2\n"})
+    ),
+    "zip in a zip": (
+        _each(_FIT, "x.zip"), _zip("x.zip", lambda: {"x.zip": as_zip({"x.csv": b"0" * 10_000_000})})
+    ),
     "npz of zeros": (_each(_BARE, "x.npz"), _npz(X=lambda: np.zeros((1 << 21, 90)))),
     "npz of unused": (_each(_BARE, "x.npz"), _npz_members),
-    "npz header": (_each(_BARE, "x.npz"), _npz_header),
-    "npz long header": (_each(_BARE, "x.npz"), _npz_long_header),
+    "npz header": (_each(_BARE, "x.npz"), _zip("x.npz", lambda: _npy(1, "<H", _HUGE))),
+    "npz long header": (_each(_BARE, "x.npz"), _zip("x.npz", lambda: _npy(2, "<I", _DEEP))),
     "npz of objects": (_each(_BARE, "x.npz"), _npz_pickle),
     "parquet of one word": (_each(_FIT.replace("--id name ", ""), "x.parquet"), _parquet(1_000_000, 20)),
     "parquet of many columns": (_each(_FIT.replace("--id name ", ""), "x.parquet"), _parquet(5, 20_000)),
     "parquet metadata": (_each(_FIT, "x.parquet"), _parquet_metadata),
     "pickle": (_each(_READS, "x.skops"), _pickled_model),
-    "model of zeros": (_each(_READS, "x.skops"), _model(_model_zeros)),
-    "deep model": (_each(_READS, "x.skops"), _model(_model_deep)),
-    "deep note": (_each(_READS, "x.skops"), _model(_note_deep)),
+    "model of zeros": (_each(_READS, "x.skops"), _model_array(lambda: np.zeros((1 << 27) + (1 << 26)))),
+    "deep model": (_each(_READS, "x.skops"), _model(lambda members: members.update({"schema.json": _NESTED}))),
+    "deep note": (_each(_READS, "x.skops"), _model(lambda members: members.update({"labelfold.json": _LISTS}))),
     "model of itself": (_each(_READS, "x.skops"), _model(_model_cycle)),
-    "model of objects": (_each(_READS, "x.skops"), _model(_model_pickle)),
+    "model of objects": (_each(_READS, "x.skops"), _model_array(lambda: np.array([_Runs()], dtype=object))),
     "device": (_each(_FIT, "x.csv"), _linked("x.csv", "/dev/zero")),
     "random device": (_each(_READS, "x.skops"), _linked("x.skops", "/dev/urandom")),
     "pipe among images": (_IMAGES, _pipe("images/kind 1/x.png")),
@@ -251,19 +224,12 @@ MAKERS: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {
     "device as output": (("predict m.skops t.csv -o x.csv",), _linked("x.csv", "/dev/full")),
     "link as output": (("predict m.skops t.csv -o x.csv",), _linked("x.csv", "t.csv.gz")),
     "folder as output": (("predict m.skops t.csv -o x.csv",), _folder("x.csv")),
-    "pipe as results": (_RUN, _pipe("r/results.csv")),
-    "pipe as run.json": (_RUN, _pipe("r/run.json")),
-    "pipe as report": (_RUN, _pipe("r/report.html")),
-    "pipe as lock": (_RUN, _pipe("r/.lock")),
-    "folder as results": (_RUN, _folder("r/results.csv")),
-    "folder as run.json": (_RUN, _folder("r/run.json")),
-    "folder as report": (_RUN, _folder("r/report.html")),
-    "folder as lock": (_RUN, _folder("r/.lock")),
-    "link as results": (_RUN, _linked("r/results.csv", "../../outside/victim")),
-    "link as run.json": (_RUN, _linked("r/run.json", "../../outside/victim")),
-    "link as report": (_RUN, _linked("r/report.html", "../../outside/victim")),
-    "link as model": (_RUN, _linked("r/model.skops", "../../outside/victim")),
-    "link as lock": (_RUN, _linked("r/.lock", "../../outside/victim")),
+    **{f"pipe as {what}": (_RUN, _pipe(f"r/{name}")) for what, name in _OF_RUN.items()},
+    **{f"folder as {what}": (_RUN, _folder(f"r/{name}")) for what, name in _OF_RUN.items()},
+    **{
+        f"link as {what}": (_RUN, _linked(f"r/{name}", "../../outside/victim"))
+        for what, name in (_OF_RUN | {"model": "model.skops"}).items()
+    },
     "device as results": (_RUN, _linked("r/results.csv", "/dev/zero")),
     "device as run.json": (_RUN, _linked("r/run.json", "/dev/zero")),
     "zeros as results": (_RUN, _written("r/results.csv", bytes(50_000_000))),

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import time
@@ -17,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from batches import run_tries
 from child import Command, Ended
 from disk import KINDS, Disk, can_happen
-from places import new_folder
 from scenarios import warm, write_table
 
 NAMES = ("label-kill", "label-disk")
@@ -68,22 +67,12 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
     warm()
     rng = random.Random(f"{name}:{seed}:{number}")
     attack = {"label-kill": _killed, "label-disk": _denied, "http": _hostile}[name]
-    ended: Counter[str] = Counter()
-    for _ in range(_TRIES):
-        root = new_folder("label-")
-        folder = root / "work"
-        folder.mkdir()
+
+    def attempt(folder: Path) -> list[str]:
         write_table(folder / "t.csv", 0)
-        done: list[str] = []
-        try:
-            ended.update(attack(folder, rng, done))
-        except (AssertionError, httpx.HTTPError) as error:
-            if shown:
-                raise
-            return ended, f"{', '.join(done)}: {error!r:.500}"
-        finally:
-            shutil.rmtree(root)
-    return ended, ""
+        return attack(folder, rng)
+
+    return run_tries([(name, attempt)] * _TRIES, shown, errors=(AssertionError, httpx.HTTPError))
 
 
 def _some_label(rng: random.Random) -> dict[str, Any]:
@@ -112,10 +101,9 @@ def _check_restart(folder: Path, wanted: dict[int, str | None], maybe: dict[int,
     assert ended.status == 0, ended.err
 
 
-def _killed(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+def _killed(folder: Path, rng: random.Random) -> list[str]:
     """Label until the page is killed, and check that all confirmed labels are on disk."""
     when = rng.uniform(0, 0.4)
-    done.append(f"SIGKILL after {when:.3f} s")
     page = Page(folder)
     end, given, asked = time.monotonic() + when, {}, {}
     pid = os.fork()
@@ -135,16 +123,15 @@ def _killed(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
         asked = {}
     os.waitpid(pid, 0)
     ended = page.end(signal.SIGKILL)
-    assert ended.status == -signal.SIGKILL, f"status {ended.status}: {ended.err}"
+    assert ended.status == -signal.SIGKILL, f"killed after {when:.3f} s, status {ended.status}: {ended.err}"
     _check_restart(folder, given, asked)
     return ["result"]
 
 
-def _denied(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+def _denied(folder: Path, rng: random.Random) -> list[str]:
     """Let a write of the journal fail; confirmed labels stay, and an error reports the others."""
     kind = rng.choice([kind for kind in KINDS if can_happen(kind, "write")])
     number = rng.randrange(2, 14)
-    done.append(f"{kind} at call {number}")
     page = Page(folder, Disk(folder, kind, number).install)
     given: dict[int, str | None] = {}
     asked: dict[int, str | None] = {}
@@ -164,16 +151,20 @@ def _denied(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
             assert answer.status_code == 507, answer.text
             assert answer.json()["error"].endswith("."), answer.text
             untouched = (folder / "t.labels.csv").read_bytes() == before
-            assert untouched or kind == "EIO from then on", "the journal was changed"
+            assert untouched or kind == "EIO from then on", (
+                f"{kind} at call {number}: the journal was changed"
+            )
         asked = {}
     ended = page.end()
     ended.check_words()
-    assert kind != "short" or (ended.status == 0 and not refused), f"a short write is no failure: {ended.err}"
+    assert kind != "short" or (ended.status == 0 and not refused), (
+        f"a short write (call {number}) is no failure: {ended.err}"
+    )
     _check_restart(folder, given, asked)
     return ["sentence" if refused or ended.status > 0 else "result"]
 
 
-def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
+def _hostile(folder: Path, rng: random.Random) -> list[str]:
     """Send requests that no page should send; all are refused, and the page continues."""
     page = Page(folder)
     port = int(page.url.split(":")[2].split("/")[0])
@@ -184,8 +175,7 @@ def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
     answers = []
     for _ in range(25):
         name = rng.choice(list(_REQUESTS))
-        done[:] = [name]
-        made = _REQUESTS[name](rng, port, token)
+        made = _made(name, rng, port, token)
         if isinstance(made, int):  # a number of silent connections
             for _ in range(made):
                 one = socket.create_connection(("127.0.0.1", port), 5)
@@ -193,9 +183,8 @@ def _hostile(folder: Path, rng: random.Random, done: list[str]) -> list[str]:
                 held.append(one)
             continue
         status = _sent(port, made)
-        assert status is None or 400 <= status < 500 or status == 503, f"{made[:200]!r}: {status}"
+        assert status is None or 400 <= status < 500 or status == 503, f"{name}: {made[:200]!r}: {status}"
         answers.append("sentence")
-    done[:] = ["afterwards"]
     for one in held:
         one.close()
     assert (folder / "t.labels.csv").read_bytes() == before, "a request that was refused wrote a label"
@@ -244,109 +233,68 @@ def _request(
     return f"{method} /{token}/{path} HTTP/1.1\r\n{head}\r\n".encode() + content
 
 
-_LABEL = {"rows": [5], "label": "x"}
-_Maker = Callable[[random.Random, int, str], "bytes | int"]
-_REQUESTS: dict[str, _Maker] = {
-    "wrong token": lambda rng, p, t: _request(
-        p, rng.choice(["", "x", t[:-1], t + "a", t.upper()]), body=_LABEL
-    ),
-    "wrong host": lambda rng, p, t: _request(
-        p,
-        t,
-        body=_LABEL,
-        host=rng.choice(["evil.example", f"evil.example:{p}", "", "127.0.0.1", f"[::1]:{p}"]),
-    ),
-    "wrong origin": lambda rng, p, t: _request(
-        p, t, body=_LABEL, origin=rng.choice(["null", "http://evil.example", f"https://127.0.0.1:{p}", ""])
-    ),
-    "wrong type": lambda rng, p, t: _request(p, t, body=_LABEL, content_type=rng.choice(["text/plain", ""])),
-    "wrong method": lambda rng, p, t: _request(
-        p, t, body=_LABEL, method=rng.choice(["PUT", "DELETE", "GET", "PATCH", "TRACE", "X"])
-    ),
-    "huge body": lambda rng, p, t: _request(p, t, body=b'{"rows": [' + b"1," * 2_000_000 + b"1]}"),
-    "huge length": lambda rng, p, t: _request(p, t, body=_LABEL, content_length=str(10**12)),
-    "negative length": lambda rng, p, t: _request(
-        p, t, body=_LABEL, content_length=rng.choice(["-1", "x", "1e3"])
-    ),
-    "huge header": lambda rng, p, t: _request(p, t, body=_LABEL, x="y" * 200_000),
-    "many headers": lambda rng, p, t: _request(p, t, body=_LABEL, **{f"x{i}": "y" for i in range(20_000)}),
-    "no JSON": lambda rng, p, t: _request(
-        p,
-        t,
-        body=rng.choice([b"{", b"[", b"\xff\xfe", b"nul", b"[" * 100_000, b'{"a":' * 50_000, b"5", b'"x"']),
-    ),
-    "wrong rows": lambda rng, p, t: _request(
-        p,
-        t,
-        body={
-            "rows": rng.choice([[60], [-1], [2**70], ["5"], [None], [5.0], [True], {}, "5", None, []]),
-            "label": "x",
-        },
-    ),
-    "wrong class": lambda rng, p, t: _request(
-        p,
-        t,
-        body={
-            "rows": [5],
-            "label": rng.choice(
-                [
-                    "",
-                    " ",
-                    "\x1b[31m",
-                    "a\nb",
-                    "\x00",
-                    "x" * 201,
-                    5,
-                    [],
-                    {},
-                    "NA",
-                    "\u202e",
-                    "\ud800",
-                    "-1",
-                    True,
-                ]
-            ),
-        },
-    ),
-    "wrong skip": lambda rng, p, t: _request(
-        p, t, "skip", {"row": rng.choice([60, -1, "5", None, 1e300, []])}
-    ),
-    "wrong strategy": lambda rng, p, t: _request(
-        p, t, "strategy", {"name": rng.choice(["x", "\x1b[0m", 5, None])}
-    ),
-    "path": lambda rng, p, t: _request(
-        p,
-        t,
-        rng.choice(
-            [
-                "static/../../x",
-                "static/..%2f..%2fetc%2fpasswd",
-                "image/../t.csv",
-                "row/9999999999999999",
-                "export/../../t.csv",
-                "static/%00",
-                "row/-1",
-                "row/x",
-                "static//etc/passwd",
-                "%2e%2e/",
-            ]
-        ),
-        method="GET",
-    ),
-    "query": lambda rng, p, t: _request(
-        p,
-        t,
-        rng.choice(["search?least=nan", "search?labelled=x", "find?most=2", "search?least=" + "9" * 5000]),
-        method="GET",
-    ),
-    "no HTTP": lambda rng, p, t: rng.choice(
-        [b"\x16\x03\x01\x02\x00\x01", b"\r\n\r\n", b"GET\r\n\r\n", b"\0" * 5000]
-    ),
-    "two lengths": lambda rng, p, t: _request(p, t, body=_LABEL).replace(
-        b"\r\n\r\n", b"\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 1
-    ),
-    "slow clients": lambda rng, p, t: rng.choice([50, 300, 1000]),
-}
+# What is wrong with a request that labels a row: of each field one is drawn.
+_REQUESTS: dict[str, dict[str, list[Any]]] = {
+    "wrong token": {"token": ["", "x", "{cut}", "{token}a", "{upper}"]},
+    "wrong host": {"host": ["evil.example", "evil.example:{port}", "", "127.0.0.1", "[::1]:{port}"]},
+    "wrong origin": {"origin": ["null", "http://evil.example", "https://127.0.0.1:{port}", ""]},
+    "wrong type": {"content_type": ["text/plain", ""]},
+    "wrong method": {"method": ["PUT", "DELETE", "GET", "PATCH", "TRACE", "X"]},
+    "huge body": {"body": [b'{"rows": [' + b"1," * 2_000_000 + b"1]}"]},
+    "huge length": {"content_length": [str(10**12)]},
+    "negative length": {"content_length": ["-1", "x", "1e3"]},
+    "huge header": {"x": ["y" * 200_000]},
+    "many headers": {f"x{i}": ["y"] for i in range(20_000)},
+    "no JSON": {
+        "body": [b"{", b"[", b"\xff\xfe", b"nul", b"[" * 100_000, b'{"a":' * 50_000, b"5", b'"x"'],
+    },
+    "wrong rows": {
+        "body": [
+            {"rows": rows, "label": "x"}
+            for rows in ([60], [-1], [2**70], ["5"], [None], [5.0], [True], {}, "5", None, [])
+        ]
+    },
+    "wrong class": {
+        "body": [
+            {"rows": [5], "label": label}
+            for label in ("", " ", "\x1b[31m", "a\nb", "\x00", "x" * 201, 5, [], {}, "NA", "\u202e", "\ud800", "-1",
+                          True)
+        ]
+    },
+    "wrong skip": {"path": ["skip"], "body": [{"row": row} for row in (60, -1, "5", None, 1e300, [])]},
+    "wrong strategy": {"path": ["strategy"], "body": [{"name": name} for name in ("x", "\x1b[0m", 5, None)]},
+    "path": {
+        "path": ["static/../../x", "static/..%2f..%2fetc%2fpasswd", "image/../t.csv", "row/9999999999999999",
+                 "export/../../t.csv", "static/%00", "row/-1", "row/x", "static//etc/passwd", "%2e%2e/"],
+        "body": [None],
+        "method": ["GET"],
+    },
+    "query": {
+        "path": ["search?least=nan", "search?labelled=x", "find?most=2", "search?least=" + "9" * 5000],
+        "body": [None],
+        "method": ["GET"],
+    },
+    "no HTTP": {},
+    "two lengths": {},
+    "slow clients": {},
+}  # fmt: skip
+
+
+def _made(name: str, rng: random.Random, port: int, token: str) -> bytes | int:
+    """Return a request, or a number of connections that stay silent."""
+    if name == "no HTTP":
+        return rng.choice([b"\x16\x03\x01\x02\x00\x01", b"\r\n\r\n", b"GET\r\n\r\n", b"\0" * 5000])
+    if name == "slow clients":
+        return rng.choice([50, 300, 1000])
+    drawn = {"token": token, "body": {"rows": [5], "label": "x"}}
+    drawn |= {field: rng.choice(values) for field, values in _REQUESTS[name].items()}
+    here = {"port": port, "token": token, "cut": token[:-1], "upper": token.upper()}
+    drawn |= {field: drawn[field].format(**here) for field in ("token", "host", "origin") if field in drawn}
+    request = _request(port, **drawn)
+    if name == "two lengths":
+        both = b"\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        return request.replace(b"\r\n\r\n", both, 1)
+    return request
 
 
 def opened_only() -> None:

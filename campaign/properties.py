@@ -337,12 +337,7 @@ def _equal(found: Shown, shown: Shown, what: str) -> None:
 
 
 def _alike(
-    found: Shown,
-    shown: Shown,
-    what: str,
-    moved: Callable[[], Iterator[Shown]],
-    case: Case,
-    room: float = 0.0,
+    found: Shown, shown: Shown, what: str, moved: Callable[[], Iterator[Shown]], case: Case, room: float = 0.0
 ) -> None:
     """Compare up to round-off: ten times the change of the outputs when the last digits of X are changed.
 

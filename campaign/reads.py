@@ -10,10 +10,11 @@ import random
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from batches import run_tries
 from calls import READS, Calls, loaded
 from child import Ended, run
 from files import FORMATS, whole
@@ -37,26 +38,19 @@ class Reader:
     reference: dict[str, Any] = field(repr=False)
     calls: list[str]
 
-    def disturbed(self, kind: str, number: int, *, shown: bool = False) -> str:
+    def disturbed(self, folder: Path, kind: str, number: int) -> str:
         """Run the command once with a failing read; check its effect, and that it can be run again."""
-        root = new_folder("reads-")
-        folder, aside = root / "work", root / "aside"
-        shutil.copytree(self.before, folder)
+        aside = folder.with_name("aside")
         name = self.calls[number].split(" ", 1)[1]
         aside.write_bytes(self.was.get("t.npy" if name != "t.npy" else "t.csv", b"") + b"another\n")
-        try:
-            calls = Calls(folder, kind, number, aside=aside)
-            ended = run(self.arguments, folder, calls.install)
-            self._check(kind, ended, folder, name)
-            (folder / name).write_bytes(self.was.get(name, b""))
-            if name not in self.was:
-                (folder / name).unlink()
-            again = run(self.arguments, folder)
-            again.check_words()
-            assert again.status == 0, f"the next run failed: {again.err}"
-        finally:
-            if not shown:
-                shutil.rmtree(root)
+        ended = run(self.arguments, folder, Calls(folder, kind, number, aside=aside).install)
+        self._check(kind, ended, folder, name)
+        (folder / name).write_bytes(self.was.get(name, b""))
+        if name not in self.was:
+            (folder / name).unlink()
+        again = run(self.arguments, folder)
+        again.check_words()
+        assert again.status == 0, f"the next run failed: {again.err}"
         return "sentence" if ended.status else "result"
 
     def _check(self, kind: str, ended: Ended, folder: Path, name: str) -> None:
@@ -100,24 +94,17 @@ def reader(name: str, command: str) -> Reader:
 
 def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tuple[Counter[str], str]:
     """Let reads of a format fail; return the numbers of results and sentences, and the failure, if any."""
-    ended: Counter[str] = Counter()
     if not loaded():
-        return ended, ""
+        return Counter(), ""
     kind_of = FORMATS[name.removeprefix(_PREFIX)]
     command = kind_of.commands[number % len(kind_of.commands)].format(kind_of.name)
     one = reader(name.removeprefix(_PREFIX), command)
     faults = [(kind, i) for i in range(len(one.calls)) for kind in READS]
     random.Random(f"{name}:{seed}").shuffle(faults)
     start = number // len(kind_of.commands) * FAULTS
-    for i in range(start, start + FAULTS):
-        kind, call = faults[i % len(faults)]
-        what = f"{kind} at read {call} ({one.calls[call]})"
-        try:
-            if shown:
-                print(command, what, flush=True)
-            ended[one.disturbed(kind, call, shown=shown)] += 1
-        except AssertionError as error:
-            if shown:
-                raise
-            return ended, f"{command}, {what}: {error}"
-    return ended, ""
+    taken = [faults[i % len(faults)] for i in range(start, start + FAULTS)]
+    tries = [
+        (f"{command}, {kind} at read {i} ({one.calls[i]})", partial(one.disturbed, kind=kind, number=i))
+        for kind, i in taken
+    ]
+    return run_tries(tries, shown, one.before)

@@ -10,11 +10,7 @@ from typing import Any
 RECORD = Path(__file__).with_name("record.csv")
 PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 FIELDS = ("date", "version", "part", "seed", "cases", "results", "sentences", "failures", "seconds")
-PARTS = {
-    "cases": "(a) generated inputs",
-    "faults": "(b) faults",
-    "files": "(c) hostile and damaged files",
-}
+PARTS = {"cases": "(a) generated inputs", "faults": "(b) faults", "files": "(c) hostile and damaged files"}
 _BEGIN, _END = "<!-- campaign: made by python campaign --publish -->\n", "<!-- end of campaign -->\n"
 
 

@@ -36,22 +36,16 @@ SCENARIOS = {
     "compare-other": [COMPARE.format(1).replace("t.csv", "u.csv"), COMPARE.format(1)],
     "compare-without-save": [COMPARE.format(1), COMPARE.format(1).replace(" --save", "")],
     "fit": [_FIT.format("u"), _FIT.format("t")],
-    "transform-csv": [
-        _FIT.format("t"),
-        "transform m.skops u.csv -o e.csv",
-        "transform m.skops t.csv -o e.csv",
-    ],
+    "transform-csv": [_FIT.format("t"), *(f"transform m.skops {t}.csv -o e.csv" for t in "ut")],
     "transform-parquet": [_FIT.format("t"), "transform m.skops t.csv -o e.parquet"],
-    "transform-npz": [
-        _FIT.format("t"),
-        "transform m.skops u.csv -o e.npz",
-        "transform m.skops t.csv -o e.npz --predict",
-    ],
-    "transform-h5ad": [
-        _FIT.format("t"),
-        "transform m.skops u.h5ad -o e.h5ad",
-        "transform m.skops t.h5ad -o e.h5ad --predict",
-    ],
+    **{
+        f"transform-{form}": [
+            _FIT.format("t"),
+            f"transform m.skops u.{table} -o e.{form}",
+            f"transform m.skops t.{table} -o e.{form} --predict",
+        ]
+        for form, table in (("npz", "csv"), ("h5ad", "h5ad"))
+    },
     "predict": [_FIT.format("t"), "predict m.skops u.csv -o p.tsv", "predict m.skops t.csv -o p.tsv"],
     "datasets": ["datasets wine -o d.csv", "datasets iris -o d.csv --labels 20"],
     "demo": ["demo -o r --seed 1", "demo -o r"],
@@ -86,12 +80,6 @@ class Scenario:
     reference: dict[str, Any] = field(repr=False)
     seconds: float
     calls: list[str]
-
-    def copy(self) -> Path:
-        """Return a new copy of the folder."""
-        folder = Path(tempfile.mkdtemp(dir=self.before.parent)) / "work"
-        shutil.copytree(self.before, folder)
-        return folder
 
     def check_state(
         self, folder: Path, ended: Ended, interrupted: bool = False, littered: bool = False

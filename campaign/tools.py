@@ -18,7 +18,7 @@ from labelfold import model_selection
 from labelfold.features import kernel_map
 from labelfold.features._anchors import Anchors, anchor_graph, joined as joined_anchors, nearest_anchors
 from labelfold.features._kernel_map import KernelMap
-from labelfold.labels._labels import score_mask
+from labelfold.labels import score_targets
 from labelfold.rows import as_rows
 
 
@@ -68,7 +68,7 @@ def _folds(draw: st.DrawFn) -> ToolCase:
         assert first == again, "drawn twice, the folds differ"
         assert plain(target.y) == before, "y was changed"
         assert len(first) == k * (2 if repeated else 1), "another number of folds"
-        known = score_mask(target.y, **options)
+        known = score_targets(target.y, **options)[0]
         for train, test in first:
             assert sorted(train + test) == list(range(len(known))), "train and test are not all rows"
             assert known[test].all(), "a row without a label was held out"
@@ -86,13 +86,13 @@ def _budgets(draw: st.DrawFn) -> ToolCase:
     def run() -> None:
         options = {"unlabeled": -1} | target.parameters
         splitter = model_selection.LabelBudgetSplit(budgets, n_repeats=2, test_size=share, **options)
-        known = score_mask(target.y, **options)
+        known = score_targets(target.y, **options)[0]
         problems = list(splitter.problems(None, target.y))
         assert len(problems) == splitter.get_n_splits(None, target.y)
         for problem in problems:
             assert known[problem.test].all(), "a row without a label is tested on"
             assert not set(problem.test) & set(problem.train), "a row is trained and tested on"
-            left = score_mask(problem.y, **options)
+            left = score_targets(problem.y, **options)[0]
             assert left.sum() == problem.budget, (
                 f"{left.sum()} labels are left of a budget of {problem.budget}"
             )

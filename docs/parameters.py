@@ -23,10 +23,7 @@ MEANINGS = {
         'rows from their mean; "cv": chosen by cross-validation on the labelled rows; a sequence: chosen among its '
         "values",
     ),
-    "reconstruction": (
-        "weight of the reconstruction error, relative to the loss of the labels",
-        "a factor",
-    ),
+    "reconstruction": ("weight of the reconstruction error, relative to the loss of the labels", "a factor"),
     "reconstruction_share": (
         "weight of the reconstruction error; that of the labels is 1 minus it",
         "between 0 and 1",
@@ -61,10 +58,7 @@ MEANINGS = {
         '1 over the squared unit of X; "auto": 1 over twice the mean squared distance between rows; "scale": '
         "scikit-learn's, 1 over the number of columns times the variance of the entries",
     ),
-    "graph_gamma": (
-        "gamma of the RBF weights of the graph",
-        "as gamma, between rows or between neighbours",
-    ),
+    "graph_gamma": ("gamma of the RBF weights of the graph", "as gamma, between rows or between neighbours"),
     "degree": ("degree of a polynomial kernel", "a number; None: scikit-learn's"),
     "coef0": ("constant of a polynomial or sigmoid kernel", "a number; None: scikit-learn's"),
     "n_landmarks": (
@@ -187,7 +181,7 @@ OTHER_DEFAULTS = {
             "NMFAlpha",
             "LSDR",
             "NSDR",
-        ): "what one iteration costs and gains differs",
+        ): "what one iteration costs and gains differs"
     },
 }
 

@@ -11,24 +11,26 @@ soon as they are known, and a re-run computes only missing ones; delivered.md is
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from common import Results, one_thread, result_folder, seconds, words
+from common import experiment, pinned, seconds
+from data_sets import accuracy
 from delivered_baselines import BASELINES, TABLES, Table, draw, predict, read
 from delivered_report import SURE, write_report
+from result_rows import Results, beside, row_key
 
 # A table with more columns is written as a sparse NPZ file.
 MOST_CSV_COLUMNS = 1000
@@ -50,43 +52,35 @@ QUICK = Plan(sets=("wine", "autos_motorcycles"), draws=2, labels=24, most_rows=8
 
 def baselines(results: Results, plan: Plan) -> None:
     """Write the accuracy of every baseline on the hidden rows of every draw."""
+    results = beside(results, "delivered_baselines")
     for name in plan.sets:
         table = read(name, plan.most_rows)
-        for seed in range(plan.draws):
+        for seed, baseline in product(range(plan.draws), BASELINES):
+            key = row_key("Baseline", table, baseline, seed, labels=plan.labels)
+            if results.has(**key):
+                continue
             known = draw(table.y, plan.labels, name, seed)
             hidden = np.setdiff1d(np.arange(len(table.y)), known)
-            for baseline in BASELINES:
-                key = {"part": "Baseline", "dataset": name, "source": table.source, "method": baseline}
-                key |= {"parameters": words(labels=plan.labels), "seed": seed}
-                if results.has(**key):
-                    continue
-                with one_thread(), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    spent, said = seconds(lambda: predict(baseline, table, plan.most_rows, known))  # noqa: B023
-                right = 100 * float(np.mean(said[hidden] == table.y[hidden]))
-                results.add(**key, ours=right, seconds=spent)
-        print(f"baselines: {name} done", flush=True)
+            with pinned(1):
+                spent, said = seconds(partial(predict, baseline, table, plan.most_rows, known))
+            results.add(**key, ours=accuracy(table.y, said, hidden), seconds=spent)
 
 
 def delivered(results: Results, plan: Plan) -> None:
     """Write the results of the command line for every draw: one row for each quantity."""
+    limit = {} if plan.time_limit is None else {"limit": plan.time_limit}
     for name in plan.sets:
         table = read(name, plan.most_rows)
         for seed in range(plan.draws):
-            limit = {} if plan.time_limit is None else {"limit": plan.time_limit}
-            key = {"part": "Delivered", "dataset": name, "source": table.source, "seed": seed}
-            key["parameters"] = words(labels=plan.labels, **limit)
-            # this row is written last
-            if results.has(**key, method="accuracy"):
+            row = partial(row_key, "Delivered", table, seed=seed, labels=plan.labels, **limit)
+            if results.has(**row("accuracy")):  # it is written last
                 continue
             known = draw(table.y, plan.labels, name, seed)
             with tempfile.TemporaryDirectory() as folder:
                 found = run(table, known, Path(folder), plan.time_limit)
             spent = found.pop("seconds")
             for quantity, value in found.items():
-                if not results.has(**key, method=quantity):
-                    results.add(**key, method=quantity, ours=value, seconds=spent)
-            print(f"delivered: {name} {seed}: {found['accuracy']:.1f}% in {spent:.0f} s", flush=True)
+                results.add(**row(quantity), ours=value, seconds=spent if quantity == "accuracy" else "")
 
 
 def run(table: Table, known: np.ndarray, folder: Path, time_limit: float | None) -> dict[str, Any]:
@@ -160,28 +154,13 @@ PARTS = {"baselines": baselines, "delivered": delivered}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of two tables")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=TABLES)
-    parser.add_argument("--draws", type=int)
-    parser.add_argument("--time-limit", type=float, help="passed on to labelfold compare")
-    parser.add_argument("--output", help="folder of the results")
-    options = parser.parse_args(arguments)
-    plan = QUICK if options.quick else Plan()
-    given = {"sets": options.sets and tuple(options.sets), "draws": options.draws}
-    given["time_limit"] = options.time_limit
-    plan = Plan(**vars(plan) | {name: value for name, value in given.items() if value is not None})
-    folder = result_folder(options.quick, options.output)
-    stores = {"baselines": Results(folder / "delivered_baselines.csv")}
-    stores["delivered"] = Results(folder / "delivered.csv")
-    for part in options.parts:
-        PARTS[part](stores[part], plan)
-    page = folder / "delivered.md"
-    write_report(stores["delivered"], stores["baselines"], page)
-    print(f"Report: {page}")
-    return page
+    """Compute missing rows, write the report, and return its path."""
+
+    def write(results: Results, path: Path) -> None:
+        write_report(results, beside(results, "delivered_baselines"), path)
+
+    takes = {"sets": TABLES, "draws": int, "time_limit": float}
+    return experiment(__doc__, "delivered", Plan(), QUICK, PARTS, write, arguments, threads=None, **takes)
 
 
 if __name__ == "__main__":

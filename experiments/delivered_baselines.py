@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
-from common import dense_classes, load, rng_of
+from data_sets import dense_classes, load, masked, rng_of
 
 # Rows, columns and classes of each file, for generated data if the file is missing.
 DENSE = {
@@ -172,8 +172,7 @@ def predict(baseline: str, table: Table, most_rows: int | None, known: np.ndarra
     if isinstance(model, GridSearchCV):
         model.set_params(cv=max(2, min(5, np.bincount(y).min())))
     if isinstance(model, LabelSpreading):
-        few = np.full(len(table.y), -1)
-        few[known] = y
+        few = masked(table.y, known)
         with np.errstate(invalid="ignore"):  # rows that no label reaches get the first class
             return model.fit(rows, few).transduction_
     return model.fit(rows[known], y).predict(rows)

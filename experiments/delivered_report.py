@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
+from result_rows import Results, Row, by_seed, grouped, parameter, values
 
 SURE = (0.85, 0.95)  # predictions with this confidence should be right as often
 _LEVEL = 1.6449  # quantile of a 90% normal interval
@@ -35,55 +36,32 @@ def write_report(results: Results, baselines: Results, path: Path) -> None:
     page.write()
 
 
-def _delivered(page: Report, rows: list[dict[str, str]], baselines: Results, setting: str) -> None:
+def _delivered(page: Report, rows: list[Row], baselines: Results, setting: str) -> None:
     """Add the table of one setting of the command, and the state of the aims."""
     labels = int(parameter(rows[0], "labels"))
-    names = list(dict.fromkeys(row["dataset"] for row in rows))
     lines, gaps, errors, covered, widths = [], [], [], [], []
-    for name in names:
-        values = _by_draw(row for row in rows if row["dataset"] == name)
-        ours = {seed: float(found["accuracy"]) for seed, found in values.items() if "accuracy" in found}
+    for name, own in grouped(rows, "dataset").items():
+        draws = grouped(own, "seed")
+        found = {seed: {row["method"]: row["ours"] for row in some} for seed, some in draws.items()}
+        ours = by_seed(row for row in own if row["method"] == "accuracy")
         best, theirs = _best(baselines.select(dataset=name, parameters=f"labels={labels}"), ours)
         gap = np.array([ours[seed] - theirs[seed] for seed in theirs])
         error = gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
         if len(gap):
             gaps.append(gap.mean())
             errors.append(error)
-        inside, width = _promises(values.values(), labels)
+        inside, width = _promises(found.values(), labels)
         covered += inside
         widths += width
-        spent = [
-            float(row["seconds"]) for row in rows if row["dataset"] == name and row["method"] == "accuracy"
-        ]
-        lines.append(
-            [
-                name,
-                len(ours),
-                _number(_mean(ours.values())),
-                _number(_mean(theirs.values())),
-                best,
-                f"{_number(_mean(gap))} ± {_number(error)}",
-                _number(_mean(float(v["expected"]) for v in values.values() if "expected" in v)),
-                _number(_mean(float(v["truth"]) for v in values.values() if "truth" in v)),
-                f"{sum(inside)} of {len(inside)}",
-                _number(_mean(width), 2),
-                _number(_mean(spent), 0),
-                _most(v["method"] for v in values.values() if "method" in v),
-            ]
-        )
+        spent = [float(row["seconds"]) for row in own if row["method"] == "accuracy"]
+        line = [name, len(ours), _number(_mean(ours.values())), _number(_mean(theirs.values())), best]
+        line.append(f"{_number(_mean(gap))} ± {_number(error)}")
+        line += [_number(_mean(float(v[q]) for v in found.values() if q in v)) for q in ("expected", "truth")]
+        line += [f"{sum(inside)} of {len(inside)}", _number(_mean(width), 2), _number(_mean(spent), 0)]
+        lines.append([*line, _most(v["method"] for v in found.values() if "method" in v)])
     page.text(f"## Delivered ({setting})")
-    header = [
-        "table",
-        "draws",
-        "delivered",
-        "best baseline",
-        "which",
-        "difference",
-        "promised",
-        "true",
-        "covered",
-    ]
-    page.table([*header, "width", "seconds", "chosen most often"], lines)
+    header = ["table", "draws", "delivered", "best baseline", "which", "difference", "promised", "true"]
+    page.table([*header, "covered", "width", "seconds", "chosen most often"], lines)
     failed = [f"{row['dataset']} {row['seed']}: {row['ours']}" for row in rows if row["method"] == "failed"]
     if failed:
         page.text(f"{len(failed)} runs delivered nothing and count as 0% right: " + "; ".join(failed) + ".")
@@ -121,22 +99,12 @@ def _aims(
     return [[aim, found, "yes" if reached else "no"] for aim, found, reached in rows]
 
 
-def _by_draw(rows: Iterable[dict[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the quantities of each draw."""
-    values: dict[str, dict[str, str]] = {}
-    for row in rows:
-        values.setdefault(row["seed"], {})[row["method"]] = row["ours"]
-    return values
-
-
-def _best(rows: list[dict[str, str]], draws: Iterable[str]) -> tuple[str, dict[str, float]]:
+def _best(rows: list[Row], draws: Iterable[str]) -> tuple[str, dict[str, float]]:
     """Return the baseline with the highest mean over these draws, and its accuracy in each."""
     draws = set(draws)
-    found: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row["seed"] in draws:
-            found.setdefault(row["method"], {})[row["seed"]] = float(row["ours"])
-    whole = {name: values for name, values in found.items() if len(values) == len(draws)}
+    rows = [row for row in rows if row["seed"] in draws]
+    found = {method: by_seed(own) for method, own in grouped(rows, "method").items()}
+    whole = {name: own for name, own in found.items() if len(own) == len(draws)}
     if not whole:
         return "not run", {}
     best = max(whole, key=lambda name: _mean(whole[name].values()))
@@ -161,7 +129,7 @@ def wilson_width(share: float, count: int) -> float:
     return 2 * _LEVEL * float(np.sqrt(share * (1 - share) / count + z2 / (4 * count))) / (1 + z2)
 
 
-def _pooled(rows: list[dict[str, str]]) -> tuple[int, int]:
+def _pooled(rows: list[Row]) -> tuple[int, int]:
     """Return the numbers of right and of all predictions with that confidence."""
     right, count = (
         sum(int(row["ours"]) for row in rows if row["method"] == m) for m in ("sure and right", "sure")
@@ -173,16 +141,14 @@ def _baselines(page: Report, baselines: Results) -> None:
     """Add a table of all baselines."""
     for setting in sorted({row["parameters"] for row in baselines.rows}):
         rows = baselines.select(parameters=setting)
-        methods = list(dict.fromkeys(row["method"] for row in rows))
+        methods = grouped(rows, "method")
         lines = []
-        for name in dict.fromkeys(row["dataset"] for row in rows):
-            of = [
-                _mean(float(r["ours"]) for r in rows if r["dataset"] == name and r["method"] == m)
-                for m in methods
-            ]
+        for name, own in grouped(rows, "dataset").items():
+            cells = grouped(own, "method")
+            of = [_mean(values(cells.get(m, []))) for m in methods]
             best = np.nanmax(of)
             lines.append([name, *(f"**{_number(v)}**" if v == best else _number(v) for v in of)])
-        spent = [_mean(float(r["seconds"]) for r in rows if r["method"] == m) for m in methods]
+        spent = [_mean(values(own, "seconds")) for own in methods.values()]
         page.text(f"## Baselines ({setting})")
         page.table(["table", *methods], [*lines, ["seconds", *(_number(s, 2) for s in spent)]])
         page.text(

@@ -10,11 +10,10 @@ from the CSV file.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,23 +24,25 @@ from sklearn.svm import LinearSVC
 
 import drsvm_penalty
 import drsvm_ssdr
-from common import (
-    Report,
-    Results,
-    load,
-    one_thread,
-    parameter,
-    published,
-    result_folder,
-    rng_of,
-    seconds,
-    sparse_text,
-    words,
-)
+from common import Report, experiment
+from data_sets import accuracy, load, masked, rng_of, several_classes, sparse_text
 from labelfold.discriminant._ssdr import SSDR
 from labelfold.factorization._components import svd_start
 from labelfold.factorization._drsvm import DRSVM
 from labelfold.rows import as_rows
+from result_rows import (
+    Results,
+    Row,
+    by_seed,
+    grouped,
+    mean_and_error,
+    parameter,
+    published,
+    row_key,
+    spread,
+    values,
+    words,
+)
 
 COUNTS = (20, 40, 60, 80, 100, 150, 200)
 # The paper states k = 10 only for its timings, uses one draw of labels, and states no number of iterations.
@@ -150,13 +151,8 @@ _READERS: dict[str, Callable[[], tuple[Any, np.ndarray, str]]] = {
 
 def draw(data: TwoClasses, count: int, seed: int) -> np.ndarray:
     """Return labels of ``count`` random rows, with -1 for the others; both classes occur."""
-    rng = rng_of("labels", data.name, count, seed)
-    while True:
-        known = rng.permutation(len(data.y))[:count]
-        if len(set(data.y[known].tolist())) == 2:
-            few = np.full(len(data.y), -1)
-            few[known] = data.y[known]
-            return few
+    known = several_classes(rng_of("labels", data.name, count, seed), data.y, count)
+    return masked(data.y, known)
 
 
 def predict(method: str, data: TwoClasses, few: np.ndarray, **options: Any) -> np.ndarray:
@@ -186,78 +182,59 @@ def ssdr(data: TwoClasses, few: np.ndarray, k: int) -> np.ndarray:
 _last: dict[Any, np.ndarray] = {}
 
 
-def run(
-    results: Results,
-    part: str,
-    data: TwoClasses,
-    method: str,
-    count: int,
-    seed: int,
-    value: Any,
-    **options: Any,
-) -> None:
-    """Write the row of one fit, unless it exists."""
-    key = {
-        "part": part,
-        "dataset": data.name,
-        "source": data.source,
-        "method": method,
-        "parameters": words(labels=count, **options),
-        "seed": seed,
-    }
-    if results.has(**key):
-        return
-    few = draw(data, count, seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        spent, found = seconds(lambda: predict(method, data, few, **options))
-    accuracy = 100 * float(np.mean(found[few < 0] == data.y[few < 0]))
-    results.add(**key, published=value, ours=accuracy, seconds=spent)
-
-
 def table_2_value(name: str, method: str, count: int) -> float:
     """Return the accuracy (%) in the paper."""
     return published("drsvm", "Table II")[name, method, words(labels=count)].value
 
 
-def table_2(results: Results, plan: Plan) -> None:
+Case = tuple[str, int, int, Any, dict[str, Any]]
+"""A fit: the method, the number of labels, the seed, what is published, and options."""
+
+
+def table_2(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Accuracy on unlabelled rows, by set, labels and method."""
-    for name in plan.sets:
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for count in plan.counts:
-                for method in METHODS:
-                    if method.startswith("SSDR") and data.X.shape[1] > 1000 and seed >= plan.ssdr_draws:
-                        continue
-                    run(results, "Table II", data, method, count, seed, table_2_value(name, method, count))
-        print(f"Table II: {name} done", flush=True)
+    for seed, count, method in product(range(plan.draws), plan.counts, METHODS):
+        if seed < plan.ssdr_draws or data.X.shape[1] <= 1000 or not method.startswith("SSDR"):
+            yield method, count, seed, table_2_value(data.name, method, count), {}
 
 
-def own_weights(results: Results, plan: Plan) -> None:
+def own_weights(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Table II with the library's weights, and with the paper's weights for all iterations (no tolerance)."""
-    for name in plan.sets:
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for count in plan.counts:
-                for method in METHODS[:2]:
-                    value = table_2_value(name, method, count)
-                    for options in (OWN, {"tol": 0.0}):
-                        run(results, "Own weights", data, method, count, seed, value, **options)
-        print(f"Own weights: {name} done", flush=True)
+    for seed, count, method in product(range(plan.draws), plan.counts, METHODS[:2]):
+        for options in (OWN, {"tol": 0.0}):
+            yield method, count, seed, table_2_value(data.name, method, count), options
 
 
-def table_4(results: Results, plan: Plan) -> None:
+def table_4(data: TwoClasses, plan: Plan) -> Iterator[Case]:
     """Accuracy by the weights of the reconstruction and of the norm of the factors, with 100 labels."""
-    for name in ("news20", "rcv1"):
-        if name not in plan.sets:
-            continue
-        data = read(name, plan.most_rows)
-        for seed in range(plan.draws):
-            for b, e in plan.weights:
-                weights = {"reconstruction": b, "factor_penalty": e}
-                value = published("drsvm", "Table IV")[name, "L2-DRSVM", words(**weights)].value
-                run(results, "Table IV", data, "L2-DRSVM", 100, seed, value, **weights)
-        print(f"Table IV: {name} done", flush=True)
+    for seed, (b, e) in product(range(plan.draws), plan.weights):
+        weights = {"reconstruction": b, "factor_penalty": e}
+        value = published("drsvm", "Table IV")[data.name, "L2-DRSVM", words(**weights)].value
+        yield "L2-DRSVM", 100, seed, value, weights
+
+
+def iterations(data: TwoClasses, plan: Plan) -> Iterator[Case]:
+    """Accuracy by the number of iterations, which the paper does not state."""
+    cases = product(range(plan.ssdr_draws), (60, 200), METHODS[:2], ITERATIONS, ({}, OWN))
+    for seed, count, method, max_iter, weights in cases:
+        yield method, count, seed, "", {"max_iter": max_iter, "tol": 0.0} | weights
+
+
+def fits(
+    part: str, cases: Callable[[TwoClasses, Plan], Iterator[Case]], names: Sequence[str]
+) -> Callable[[Results, Plan], None]:
+    """Return what writes the rows of a part on some sets."""
+
+    def write(results: Results, plan: Plan) -> None:
+        for data in (read(name, plan.most_rows) for name in names if name in plan.sets):
+            for method, count, seed, value, options in cases(data, plan):
+                key = row_key(part, data, method, seed, labels=count, **options)
+                if not results.has(**key):
+                    few = draw(data, count, seed)
+                    right = accuracy(data.y, predict(method, data, few, **options), few < 0)
+                    results.add(**key, published=value, ours=right)
+
+    return write
 
 
 def ssdr_readings(results: Results, plan: Plan) -> None:
@@ -272,22 +249,6 @@ def penalties(results: Results, plan: Plan) -> None:
     drsvm_penalty.penalties(results, drsvm_penalty.Plan() if plan.most_rows is None else drsvm_penalty.QUICK)
 
 
-def iterations(results: Results, plan: Plan) -> None:
-    """Accuracy by the number of iterations, which the paper does not state."""
-    for name in ("adult", "rcv1"):
-        if name not in plan.sets:
-            continue
-        data = read(name, plan.most_rows)
-        for seed in range(plan.ssdr_draws):
-            for count in (60, 200):
-                for method in METHODS[:2]:
-                    for max_iter in ITERATIONS:
-                        for weights in ({}, OWN):
-                            options = {"max_iter": max_iter, "tol": 0.0} | weights
-                            run(results, "Iterations", data, method, count, seed, "", **options)
-        print(f"Iterations: {name} done", flush=True)
-
-
 def figure_3(results: Results, plan: Plan) -> None:
     """Two components of some unlabelled rows of rcv1, by DRSVM and by SSDR, from 100 labels."""
     data = read("rcv1", plan.most_rows)
@@ -295,20 +256,16 @@ def figure_3(results: Results, plan: Plan) -> None:
     shown = np.flatnonzero(few < 0)
     shown = rng_of("points").permutation(shown)[: plan.points]
     for method in ("L2-DRSVM", "SSDR"):
-        key = {"part": "Figure 3", "dataset": data.name, "source": data.source, "method": method, "seed": 0}
-        names = [[words(row=i, axis=axis, truth=data.y[i]) for axis in (0, 1)] for i in shown]
-        if all(results.has(**key, parameters=name) for pair in names for name in pair):
+        place = partial(row_key, "Figure 3", data, method, 0)
+        keys = {(i, axis): place(row=i, axis=axis, truth=data.y[i]) for i in shown for axis in (0, 1)}
+        if all(results.has(**key) for key in keys.values()):
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if method == "SSDR":
-                Z = ssdr(data, few, 2)
-            else:
-                Z = DRSVM(2, max_iter=MAX_ITER, tol=TOL, **PAPER).fit(data.X, few).embedding_
-        for i, pair in zip(shown, names, strict=True):
-            for axis, name in enumerate(pair):
-                if not results.has(**key, parameters=name):
-                    results.add(**key, parameters=name, ours=float(Z[i, axis]))
+        if method == "SSDR":
+            Z = ssdr(data, few, 2)
+        else:
+            Z = DRSVM(2, max_iter=MAX_ITER, tol=TOL, **PAPER).fit(data.X, few).embedding_
+        for at, key in keys.items():
+            results.add(**key, ours=float(Z[at]))
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -322,36 +279,31 @@ def write_report(results: Results, path: Path) -> None:
         f"iterations to a tolerance of {TOL:g}. The paper gives one draw of labels and neither k nor the iterations; "
         "ours is the mean over as many draws as there are seeds, and its standard deviation (*spread*). "
         "DRSVM starts from the singular vectors on which SVD+SVM is trained. SSDR's eigenvectors are taken after at "
-        f"most {SSDR_MAX_ITER} iterations; its time is in the row of the first method that uses them.",
+        f"most {SSDR_MAX_ITER} iterations.",
     )
-    for name in sorted({row["dataset"] for row in results.select(part="Table II")}):
-        rows = results.select(part="Table II", dataset=name)
-        sources = " and ".join(sorted({row["source"] for row in rows}))
+    for name, rows in sorted(grouped(results.select(part="Table II"), "dataset").items()):
+        sources = " and ".join(sorted(grouped(rows, "source")))
         draws, fewer = (len({r["seed"] for r in rows if r["method"] == method}) for method in METHODS[::3])
         about = (
             f"{SUBSTITUTES.get(name, 'the paper’s own set')}; {sources} data, {draws} draws, of SSDR {fewer}."
         )
         page.text(f"## Table II: {name}", about[0].upper() + about[1:])
-        lines = []
-        for count in sorted({int(parameter(row, "labels")) for row in rows}):
-            at = [row for row in rows if parameter(row, "labels") == str(count)]
-            lines.append(
-                [count, *(_cell([row for row in at if row["method"] == method]) for method in METHODS)]
-            )
+        cells = grouped(rows, "labels", "method")
+        lines = [
+            [count, *(_cell(cells.get((count, method), [])) for method in METHODS)] for count in _counts(rows)
+        ]
         page.table(["labels", *(f"{method}: ours ± spread (paper)" for method in METHODS)], lines)
     _own(page, results)
     drsvm_penalty.report_penalties(page, results)
     _readings(page, results)
-    for name in sorted({row["dataset"] for row in results.select(part="Table IV")}):
-        rows = results.select(part="Table IV", dataset=name)
+    for name, rows in sorted(grouped(results.select(part="Table IV"), "dataset").items()):
         page.text(f"## Table IV: {name}, 100 labels, L2-DRSVM")
-        pairs = sorted(
-            {(float(parameter(r, "factor_penalty")), float(parameter(r, "reconstruction"))) for r in rows}
-        )
-        page.table(
-            ["reconstruction, factor_penalty", "ours ± spread (paper)"],
-            [(f"{b:g}, {e:g}", _cell([r for r in rows if _weights(r) == (b, e)])) for e, b in pairs],
-        )
+        weights = grouped(rows, "factor_penalty", "reconstruction")
+        lines = [
+            (f"{b}, {e}", _cell(weights[e, b]))
+            for e, b in sorted(weights, key=lambda key: [*map(float, key)])
+        ]
+        page.table(["reconstruction, factor_penalty", "ours ± spread (paper)"], lines)
     rows = results.select(part="Iterations")
     if rows:
         page.text(
@@ -359,15 +311,17 @@ def write_report(results: Results, path: Path) -> None:
             "Mean accuracy over three draws after a number of iterations, whatever the tolerance. With all weights 1 "
             "the labelled rows move for their labels and take the basis with them.",
         )
-        groups = sorted({(r["dataset"], int(parameter(r, "labels")), r["method"]) for r in rows})
+        groups = sorted(
+            grouped(rows, "dataset", "labels", "method"), key=lambda key: (key[0], int(key[1]), key[2])
+        )
         for heading, weights in (("all weights 1", {}), ("the library's weights", OWN)):
-            page.table(
-                [f"set, labels, method; {heading}", *map(str, ITERATIONS)],
-                [
-                    (f"{a}, {b}, {c}", *(_after(rows, a, b, c, many, weights) for many in ITERATIONS))
-                    for a, b, c in groups
-                ],
-            )
+            lines = []
+            for name, labels, method in groups:
+                own = grouped(results.select(part="Iterations", dataset=name, method=method), "parameters")
+                wanted = [words(labels=labels, max_iter=many, tol=0.0, **weights) for many in ITERATIONS]
+                means = (f"{values(own[text]).mean():.2f}" if text in own else "" for text in wanted)
+                lines.append((f"{name}, {labels}, {method}", *means))
+            page.table([f"set, labels, method; {heading}", *map(str, ITERATIONS)], lines)
     points = results.select(part="Figure 3")
     if points:
         page.text("## Figure 3")
@@ -388,31 +342,17 @@ def _own(page: Report, results: Results) -> None:
         f"the paper's weights for all {MAX_ITER} iterations, whatever the tolerance. *gain*: L2-DRSVM with its "
         "default weights less SVD+SVM on the same draws, with its standard error.",
     )
-    starts = results.select(part="Table II", method="SVD+SVM")
-    for name in sorted({row["dataset"] for row in rows}):
+    heads = [f"{method}, {kind}" for kind in ("auto", "weights 1") for method in METHODS[:2]]
+    for name, own in sorted(grouped(rows, "dataset").items()):
+        cells = grouped(own, "method", "parameters")
         lines = []
-        for count in sorted({int(parameter(row, "labels")) for row in rows}):
-            cells = [
-                [
-                    row
-                    for row in rows
-                    if row["dataset"] == name
-                    and row["method"] == method
-                    and row["parameters"] == words(labels=count, **options)
-                ]
-                for options in (OWN, {"tol": 0.0})
-                for method in METHODS[:2]
-            ]
-            svd = [r for r in starts if r["dataset"] == name and parameter(r, "labels") == str(count)]
-            lines.append([count, *map(_cell, cells), _cell(svd), _gain(cells[1], svd)])
-        heads = [f"{method}, {kind}" for kind in ("auto", "weights 1") for method in METHODS[:2]]
-        draws = sorted(
-            {
-                len({r["seed"] for r in rows if r["dataset"] == name and key in r["parameters"]})
-                for key in ("auto", "tol")
-            }
-        )
-        page.text(f"### {name}, {' to '.join(map(str, draws))} draws")
+        for count in _counts(own):
+            texts = [words(labels=count, **options) for options in (OWN, {"tol": 0.0})]
+            found = [cells.get((method, text), []) for text in texts for method in METHODS[:2]]
+            svd = results.select(part="Table II", method="SVD+SVM", dataset=name, labels=count)
+            lines.append([count, *map(_cell, found), _cell(svd), _gain(found[1], svd)])
+        draws = {len({r["seed"] for r in own if key in r["parameters"]}) for key in ("auto", "tol")}
+        page.text(f"### {name}, {' to '.join(map(str, sorted(draws)))} draws")
         page.table(
             ["labels", *(f"{head}: ours ± spread (paper)" for head in (*heads, "SVD+SVM")), "gain"], lines
         )
@@ -430,46 +370,27 @@ def _readings(page: Report, results: Results) -> None:
         f"which it lacks above, where the components are centred. {len({row['seed'] for row in rows})} draws.",
     )
     heads = [(which, method) for which in drsvm_ssdr.READINGS for method in drsvm_ssdr.CLASSIFIERS]
-    lines = []
-    for count in sorted({int(parameter(row, "labels")) for row in rows}):
-        line: list[Any] = [count]
-        for which, method in heads:
-            text = words(labels=count, eigenvalues=which.replace(" ", "-"), intercept=True)
-            line.append(_cell([r for r in rows if r["method"] == method and r["parameters"] == text]))
-        lines.append(line)
+    cells = grouped(rows, "labels", "eigenvalues", "method")
+    lines = [
+        [count, *(_cell(cells.get((count, which.replace(" ", "-"), method), [])) for which, method in heads)]
+        for count in _counts(rows)
+    ]
     page.table(["labels", *(f"{method}, {which}: ours ± spread (paper)" for which, method in heads)], lines)
 
 
-def _gain(rows: list[dict[str, str]], others: list[dict[str, str]]) -> str:
+def _counts(rows: list[Row]) -> list[str]:
+    """Return the numbers of labels of rows."""
+    return sorted(grouped(rows, "labels"), key=int)
+
+
+def _gain(rows: list[Row], others: list[Row]) -> str:
     """Return the mean difference over common draws, and its standard error."""
-    ours, theirs = ({row["seed"]: float(row["ours"]) for row in some} for some in (rows, others))
-    gaps = [ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()]
-    if len(gaps) < 2:
-        return ""
-    return f"{np.mean(gaps):+.2f} ± {np.std(gaps, ddof=1) / len(gaps) ** 0.5:.2f}"
+    ours, theirs = by_seed(rows), by_seed(others)
+    return mean_and_error([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
 
 
-def _weights(row: dict[str, str]) -> tuple[float, float]:
-    return float(parameter(row, "reconstruction")), float(parameter(row, "factor_penalty"))
-
-
-def _after(
-    rows: list[dict[str, str]], name: str, count: int, method: str, max_iter: int, weights: dict[str, str]
-) -> str:
-    wanted = words(labels=count, max_iter=max_iter, tol=0.0, **weights)
-    found = [
-        float(r["ours"])
-        for r in rows
-        if (r["dataset"], r["method"], r["parameters"]) == (name, method, wanted)
-    ]
-    return f"{np.mean(found):.2f}" if found else ""
-
-
-def _cell(rows: list[dict[str, str]]) -> str:
-    if not rows:
-        return ""
-    values = [float(row["ours"]) for row in rows]
-    return f"{np.mean(values):.2f} ± {np.std(values):.2f} ({float(rows[0]['published']):.2f})"
+def _cell(rows: list[Row]) -> str:
+    return f"{spread(rows)} ({float(rows[0]['published']):.2f})" if rows else ""
 
 
 def _scatter(plt: Any, points: list[dict[str, str]]) -> Any:
@@ -487,33 +408,19 @@ def _scatter(plt: Any, points: list[dict[str, str]]) -> Any:
 
 
 PARTS = {
-    "table": table_2,
+    "table": fits("Table II", table_2, tuple(_READERS)),
     "penalty": penalties,
-    "own": own_weights,
-    "sensitivity": table_4,
+    "own": fits("Own weights", own_weights, tuple(_READERS)),
+    "sensitivity": fits("Table IV", table_4, ("news20", "rcv1")),
     "figure": figure_3,
-    "iterations": iterations,
+    "iterations": fits("Iterations", iterations, ("adult", "rcv1")),
     "ssdr": ssdr_readings,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, then write the report; return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
-    parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=_READERS, default=list(_READERS))
-    options = parser.parse_args(arguments)
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "drsvm.csv")
-    plan = replace(QUICK if options.quick else Plan(), sets=tuple(options.sets))
-    with one_thread():
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "drsvm.md")
-    print(f"wrote {folder / 'drsvm.md'}")
-    return folder / "drsvm.md"
+    """Compute missing rows, write the report, and return its path."""
+    return experiment(__doc__, "drsvm", Plan(), QUICK, PARTS, write_report, arguments, sets=_READERS)
 
 
 if __name__ == "__main__":

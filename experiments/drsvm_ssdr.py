@@ -6,6 +6,7 @@ eigenvalues of largest magnitude, the definition of SSDR the largest. The paper 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from scipy import sparse
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from common import Results, seconds, words
+from data_sets import accuracy
+from result_rows import Results, row_key
 
 PART = "SSDR"
 ALPHA, BETA, K = 1.0, 20.0, 10
@@ -57,31 +59,17 @@ def readings(results: Results, data: Any, counts: tuple[int, ...], draws: int, d
     ``draw(data, count, seed)`` returns labels, -1 where unknown; ``value(name, method, count)`` what is published.
     """
     spread: Spread | None = None
-    for seed in range(draws):
-        for count in counts:
-            key = {"part": PART, "dataset": data.name, "source": data.source, "seed": seed}
-            rows = [
-                (which, method, words(labels=count, eigenvalues=which.replace(" ", "-"), intercept=True))
-                for which in READINGS
-                for method in CLASSIFIERS
-            ]
-            if all(results.has(**key, method=method, parameters=text) for _, method, text in rows):
+    for seed, count in itertools.product(range(draws), counts):
+        few = None
+        for which, method in itertools.product(READINGS, CLASSIFIERS):
+            reading = {"eigenvalues": which.replace(" ", "-"), "intercept": True}
+            key = row_key(PART, data, method, seed, labels=count, **reading)
+            if results.has(**key):
                 continue
             spread = spread or Spread(data.X)
-            few = draw(data, count, seed)
-            known, asked = np.flatnonzero(few >= 0), np.flatnonzero(few < 0)
-            for which, method, text in rows:
-                if results.has(**key, method=method, parameters=text):
-                    continue
-                spent, W = seconds(lambda: spread.components(known, few[known], which))  # noqa: B023
-                model = CLASSIFIERS[method]().fit(spread.X[known] @ W, few[known])
-                right = model.predict(spread.X[asked] @ W) == data.y[asked]
-                results.add(
-                    **key,
-                    method=method,
-                    parameters=text,
-                    published=value(data.name, method, count),
-                    ours=100 * float(np.mean(right)),
-                    seconds=spent,
-                )
-    print(f"{PART}: {data.name} done", flush=True)
+            few = draw(data, count, seed) if few is None else few
+            known = np.flatnonzero(few >= 0)
+            W = spread.components(known, few[known], which)
+            model = CLASSIFIERS[method]().fit(spread.X[known] @ W, few[known])
+            right = accuracy(data.y, model.predict(spread.X @ W), few < 0)
+            results.add(**key, published=value(data.name, method, count), ours=right)

@@ -10,7 +10,6 @@ soon as they are known, and a re-run computes only missing ones; honesty.md is w
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import os
@@ -19,7 +18,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +26,11 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
 
-from common import Report, Results, load, one_thread, parameter, result_folder, rng_of, seconds, words
+from common import Report, experiment
+from data_sets import Data, load, rng_of
 from labelfold.app.commands._cli import main as labelfold
 from labelfold.app.io import load_model
+from result_rows import Results, by_seed, grouped, row_key
 
 _EXPECTED = re.compile(r"xpect ([\d.]+)% ([\w ]+) on new rows \(90% interval ([\d.]+)% to ([\d.]+)%")
 # The sentences that count, by name.
@@ -167,13 +168,14 @@ def selected(rng: np.random.Generator, labels: int) -> Table:
     return Table(table.X, table.truth, np.isin(np.arange(600), rows))
 
 
-SETTINGS = (noise, signal, twice, visits, filled, discrete, rare, selected)
+SETTINGS = {make.__name__: make for make in (noise, signal, twice, visits, filled, discrete, rare, selected)}
 
 
 @dataclass(frozen=True)
 class Plan:
     """The size of a run."""
 
+    settings: tuple[str, ...] = tuple(SETTINGS)
     labels: tuple[int, ...] = (20, 40, 60, 120)
     draws: int = 65
 
@@ -181,25 +183,18 @@ class Plan:
 QUICK = Plan(labels=(40,), draws=1)
 
 
-def run(results: Results, plan: Plan, settings: Sequence[Callable[..., Table]] = SETTINGS) -> None:
+def run(results: Results, plan: Plan) -> None:
     """Write what the command promises, what it says, and the truth, for every setting and draw."""
-    for make in settings:
-        for labels in plan.labels:
-            for seed in range(plan.draws):
-                key = {"part": "promise", "dataset": make.__name__, "source": "generated", "seed": seed}
-                key["parameters"] = words(labels=labels)
-                wanted = [name for name in FOUND if not results.has(**key, method=name)]
-                if not wanted:
-                    continue
-                found, draw = None, 0
-                while found is None:  # where the command gives no score, another table is drawn
-                    table = make(rng_of(make.__name__, labels, seed, draw), labels)
-                    with one_thread():
-                        spent, found = seconds(partial(_promised, table))
-                    draw += 1
-                for name in wanted:
-                    results.add(**key, method=name, ours=float(found[name]), seconds=spent)
-        print(f"{make.__name__} done", flush=True)
+    for name, labels, seed in product(plan.settings, plan.labels, range(plan.draws)):
+        data = Data(name, None, np.empty(0), "generated")
+        rows = {what: row_key("promise", data, what, seed, labels=labels) for what in FOUND}
+        wanted = {what: row for what, row in rows.items() if not results.has(**row)}
+        found, draw = None, 0
+        while wanted and found is None:  # where the command gives no score, another table is drawn
+            found = _promised(SETTINGS[name](rng_of(name, labels, seed, draw), labels))
+            draw += 1
+        for what, row in wanted.items():
+            results.add(**row, ours=float(found[what]))
 
 
 def _promised(table: Table) -> dict[str, float] | None:
@@ -226,7 +221,7 @@ def _promised(table: Table) -> dict[str, float] | None:
     return {"share": share, "low": low, "high": high, **sentences, "truth": truth}
 
 
-def write_report(results: Results, path: Path) -> Path:
+def write_report(results: Results, path: Path) -> None:
     """Write the page from the rows."""
     page = Report(path)
     page.text(
@@ -236,20 +231,19 @@ def write_report(results: Results, path: Path) -> Path:
         "which a column that is filled only in labelled rows was left out, and in which the command said that "
         "labelled rows differ from the others.",
     )
-    cells: dict[tuple[str, int], dict[str, dict[int, float]]] = {}
-    for row in results.rows:
-        place = cells.setdefault((row["dataset"], int(parameter(row, "labels"))), {})
-        place.setdefault(row["method"], {})[int(row["seed"])] = float(row["ours"])
+    cells: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
+    for (name, labels, what), rows in grouped(results.rows, "dataset", "labels", "method").items():
+        cells.setdefault((name, labels), {})[what] = by_seed(rows)
     lines, held = [], {}
     for (name, labels), of in cells.items():
-        seeds = list(of["truth"])
-        holds = [of["low"][s] - 5e-4 <= of["truth"][s] <= of["high"][s] + 5e-4 for s in seeds]
+        holds = [of["low"][s] - 5e-4 <= truth <= of["high"][s] + 5e-4 for s, truth in of["truth"].items()]
         held.setdefault(name, []).extend(holds)
-        means = (f"{np.mean([of[what][s] for s in seeds]):.1%}" for what in ("share", "truth"))
-        shares = (f"{np.mean([of[what][s] for s in seeds]):.0%}" for what in _SAID)
-        lines.append([name, labels, len(seeds), *means, f"{np.mean(holds):.0%}", *shares])
+        means = {what: np.mean(list(found.values())) for what, found in of.items()}
+        shares = (f"{means[what]:.0%}" for what in _SAID)
+        promised = (f"{means[what]:.1%}" for what in ("share", "truth"))
+        lines.append([name, labels, len(holds), *promised, f"{np.mean(holds):.0%}", *shares])
     page.table(["setting", "labels", "runs", "promised", "true", "held", *_SAID], lines)
-    docs = {make.__name__: (make.__doc__ or "").strip().removeprefix("Return ") for make in SETTINGS}
+    docs = {name: (make.__doc__ or "").strip().removeprefix("Return ") for name, make in SETTINGS.items()}
     page.table(
         ["setting", "what it is", "held"],
         [[name, docs[name], f"{np.mean(holds):.1%} of {len(holds)}"] for name, holds in held.items()],
@@ -257,27 +251,17 @@ def write_report(results: Results, path: Path) -> Path:
     every = [hold for holds in held.values() for hold in holds]
     page.text(f"The interval held in {np.mean(every):.1%} of {len(every):,} runs.")
     page.write()
-    return path
+
+
+PARTS = {"all": run}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, and write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Compute missing rows, write the report, and return its path."""
+    return experiment(
+        __doc__, "honesty", Plan(), QUICK, PARTS, write_report, arguments, settings=SETTINGS, draws=int
     )
-    parser.add_argument("--quick", action="store_true", help="a taste on small pieces")
-    parser.add_argument("--only", nargs="+", choices=[make.__name__ for make in SETTINGS])
-    parser.add_argument(
-        "--draws", type=int, default=Plan.draws, help="runs for each setting and number of labels"
-    )
-    parser.add_argument("--output", help="where rows and page go")
-    options = parser.parse_args(arguments)
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "honesty.csv")
-    settings = [make for make in SETTINGS if options.only is None or make.__name__ in options.only]
-    run(results, QUICK if options.quick else Plan(draws=options.draws), settings)
-    return write_report(results, folder / "honesty.md")
 
 
 if __name__ == "__main__":
-    print(main())
+    main()

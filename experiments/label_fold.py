@@ -2,10 +2,10 @@
 
     python experiments/label_fold.py                          everything, hours on two cores
     python experiments/label_fold.py --quick                  a small test
-    python experiments/label_fold.py --part book open         some parts: book, open, parts, anchors, new, aside
+    python experiments/label_fold.py --parts book open        some parts: book, open, parts, anchors, new, aside
     python experiments/label_fold.py --methods LabelFold svm  some methods
     python experiments/label_fold.py --sets wine usps         some sets
-    python experiments/label_fold.py --report                 only the page, from existing rows
+    python experiments/label_fold.py --parts                  only the page, from existing rows
 
 Real data comes from the folder LABELFOLD_DATA (see DATA.md); otherwise every set is generated with its shape. Each
 number is written to label_fold.csv as soon as it is known, and a re-run computes only missing ones. The page
@@ -23,11 +23,10 @@ else.
 
 from __future__ import annotations
 
-import argparse
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,14 +41,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from common import Results, result_folder, rng_of, words
+from common import experiment
+from data_sets import accuracy, masked, rng_of
 from label_fold_report import write_report
-from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, masked, the_set
+from label_fold_sets import ASIDE, BOOK, COUNTS, OPEN, SETS, SEVERAL, Set, the_set
 from labelfold import PCALS, LabelFold
 from labelfold.app.registry import METHODS
 from labelfold.semi_supervised import _weights
-
-Chosen = Callable[[Sequence[str]], list[str]]
+from result_rows import Results, row_key
 
 PEERS = (
     "1-NN",
@@ -81,6 +80,23 @@ WEIGHTS: dict[str, dict[str, Any]] = {
     "nothing reserved": {"RESERVED": {}},
 }
 FORMS = ("as they are", "unit variance", "ranks")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run."""
+
+    sets: tuple[str, ...] = tuple(SETS)
+    methods: tuple[str, ...] = ("LabelFold", *PEERS)
+    quick: bool = False
+
+    def chosen(self, names: Sequence[str]) -> Iterator[Set]:
+        """Yield the sets with these names that are to be run."""
+        return (the_set(name, self.quick) for name in names if name in self.sets)
+
+    def budgets(self, sizes: Sequence[int], draws: int = 10) -> list[tuple[int, int]]:
+        """Return the numbers of labels with the seeds of their draws."""
+        return [(size, seed) for size in sizes for seed in range(2 if self.quick else draws)]
 
 
 class Fold:
@@ -150,82 +166,68 @@ def right(y: np.ndarray, guess: np.ndarray, labelled: np.ndarray) -> float:
     rest = np.setdiff1d(np.arange(len(y)), labelled)
     if y.ndim == 2:
         return 100 * f1_score(y[rest], guess[rest], average="micro", zero_division=1.0)
-    return 100 * float(np.mean(guess[rest] == y[rest]))
+    return accuracy(y, guess, rest)
 
 
 def record(
-    results: Results, part: str, data: Set, method: str, run: Callable, budgets: Iterator | list, **more: Any
+    results: Results, part: str, data: Set, method: str, run: Callable, budgets: Iterable[tuple[int, int]]
 ) -> None:
-    """Write the rows of one method that are missing."""
+    """Write the rows of one method that are missing; on open sets also LabelFold's leave-one-out score."""
     for n_labelled, seed in budgets:
-        key = {
-            "part": part,
-            "dataset": data.name,
-            "source": data.source,
-            "method": method,
-            "parameters": words(labels=n_labelled, **more),
-            "seed": seed,
-        }
-        if results.has(**key):
+        row = partial(row_key, part, data, seed=seed, labels=n_labelled)
+        if results.has(**row(method)):
             continue
         labelled = data.draw(n_labelled, seed)
-        start = time.process_time()
-        guess = run(labelled)
-        spent = time.process_time() - start
-        accuracy = right(data.y, guess, labelled)
-        results.add(**key, ours=accuracy, seconds=spent)
-        if method == "LabelFold" and isinstance(run, Fold) and part != "parts":
+        reached = right(data.y, run(labelled), labelled)
+        results.add(**row(method), ours=reached)
+        if part == "open" and method == "LabelFold":
             low, high = run.model.loo_interval_
-            within = float(low <= accuracy / 100 <= high) if data.y.ndim == 1 else np.nan
-            results.add(**key | {"method": "leave-one-out"}, ours=100 * run.model.loo_score_, relative=within)
+            within = float(low <= reached / 100 <= high) if data.y.ndim == 1 else np.nan
+            results.add(**row("leave-one-out"), ours=100 * run.model.loo_score_, relative=within)
 
 
-def book(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def book(results: Results, plan: Plan) -> None:
     """Part (a): the book's sets and splits, with unchanged columns."""
-    for name in chosen(BOOK):
-        data = the_set(name, quick)
-        budgets = [(size, seed) for size in (100, 10) for seed in range(2 if quick else 12)]
-        if "LabelFold" in methods:
+    for data in plan.chosen(BOOK):
+        budgets = plan.budgets((100, 10), 12)
+        if "LabelFold" in plan.methods:
             record(results, "book", data, "LabelFold", Fold(data), budgets)
-            if name != "Text":
-                record(
-                    results,
-                    "book",
-                    data,
-                    "LabelFold, as they are",
-                    Fold(data, forms=["as they are"]),
-                    budgets,
-                )
-        for method in methods:
-            if method in PEERS and method not in ONLY_OPEN:
-                run = peer(method, data, "as they are")
-                if run is not None:
-                    some = [budget for budget in budgets if budget[1] < SLOW.get(method, (0, 0, 12))[2]]
-                    record(results, "book", data, method, run, some)
+            if data.name != "Text":
+                bare = Fold(data, forms=["as they are"])
+                record(results, "book", data, "LabelFold, as they are", bare, budgets)
+        for method in (m for m in plan.methods if m in PEERS and m not in ONLY_OPEN):
+            if (run := peer(method, data, "as they are")) is not None:
+                some = [budget for budget in budgets if budget[1] < SLOW.get(method, (0, 0, 12))[2]]
+                record(results, "book", data, method, run, some)
 
 
-def open_sets(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def open_sets(results: Results, plan: Plan) -> None:
     """Part (b): the open sets; for other methods dense columns are scaled to unit variance."""
-    for name in chosen((*OPEN, *SEVERAL)):
-        data = the_set(name, quick)
-        sizes = [20, 50] if quick else [50, 20, 100, 200]
-        most = len(data.y) // 2
-        draws = 2 if quick else 10
-        budgets = [(size, seed) for size in sizes if size <= most for seed in range(draws)]
-        if "LabelFold" in methods:
+    for data in plan.chosen((*OPEN, *SEVERAL)):
+        most, draws = len(data.y) // 2, 2 if plan.quick else 10
+        sizes = [size for size in ([20, 50] if plan.quick else [50, 20, 100, 200]) if size <= most]
+        budgets = plan.budgets(sizes)
+        if "LabelFold" in plan.methods:
             record(results, "open", data, "LabelFold", Fold(data), budgets)
             record(results, "open", data, "linear view", Fold(data, views=["linear"]), budgets)
-        for method in methods:
-            if method not in PEERS or (method in ONLY_COUNTS and name not in COUNTS) or name in SEVERAL:
+        for method in plan.methods:
+            if (
+                method not in PEERS
+                or (method in ONLY_COUNTS and data.name not in COUNTS)
+                or data.name in SEVERAL
+            ):
                 continue
-            scale = "as they are" if sparse.issparse(data.X) else "unit variance"
-            run = peer(method, data, scale)
-            if run is not None:
+            if (run := peer(method, data, scale_of(data))) is not None:
                 at_50, other, _ = SLOW.get(method, (draws, draws, 0))
                 if method == "PCA-LS" and sparse.issparse(data.X):  # a fit takes half a minute
                     at_50, other = 2, 0
                 some = [(size, seed) for size, seed in budgets if seed < (at_50 if size == 50 else other)]
                 record(results, "open", data, method, run, some)
+
+
+def scale_of(data: Set) -> str:
+    """Return how the columns of a set are scaled for other methods."""
+    return "as they are" if sparse.issparse(data.X) else "unit variance"
 
 
 @contextmanager
@@ -242,17 +244,15 @@ def families_of(data: Set) -> tuple[str, ...]:
     return FAMILIES if data.X.shape[1] <= 100 else FAMILIES[:-1]
 
 
-def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def parts(results: Results, plan: Plan) -> None:
     """Part (c): LabelFold without a family, with one family or one form, or with other weights."""
-    for name in chosen(OPEN):
-        data = the_set(name, quick)
-        budgets = [(size, seed) for size in (20, 50) for seed in range(2 if quick else 3)]
-        dense = not sparse.issparse(data.X)
+    for data in plan.chosen(OPEN):
+        families, budgets = families_of(data), plan.budgets((20, 50), 3)
+        dense, counts = not sparse.issparse(data.X), data.name in COUNTS
+        forms = FORMS if dense else ("unit rows", "tf-idf", "root counts") if counts else ()
         variants: dict[str, dict[str, Any]] = {"LabelFold": {}}
-        families = families_of(data)
         variants |= {f"without {one}": {"views": [f for f in families if f != one]} for one in families}
         variants |= {f"only {one}": {"views": [one]} for one in families}
-        forms = FORMS if dense else ("unit rows", "tf-idf", "root counts") if name in COUNTS else ()
         variants |= {form: {"forms": [form]} for form in forms}
         for variant, parameters in variants.items():
             record(results, "parts", data, variant, Fold(data, **parameters), budgets)
@@ -262,79 +262,55 @@ def parts(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> 
                 record(results, "parts", data, variant, every, budgets)
 
 
-def anchors(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def anchors(results: Results, plan: Plan) -> None:
     """Part (d): graphs of few anchors, of 1,000, and of all rows as anchors."""
-    for name in chosen(("waveform", "optdigits", "usps", "mnist49", "satimage", "image")):
-        data = the_set(name, quick)
-        budgets = [(50, seed) for seed in range(2 if quick else 10)]
+    for data in plan.chosen(("waveform", "optdigits", "usps", "mnist49", "satimage", "image")):
         for m in (300, 1000, len(data.y)):
             variant = "all rows" if m == len(data.y) else f"{m} anchors"
-            record(results, "anchors", data, variant, Fold(data, views=["graph"], n_anchors=m), budgets)
+            graph = Fold(data, views=["graph"], n_anchors=m)
+            record(results, "anchors", data, variant, graph, plan.budgets((50,)))
 
 
-def new_rows(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def new_rows(results: Results, plan: Plan) -> None:
     """Part (e): a fifth of the rows are new. They are predicted with and without them in training, same labels."""
-    for name in chosen(OPEN):
-        data = the_set(name, quick)
-        for seed in range(2 if quick else 10):
-            order = rng_of(name, "fifths", seed).permutation(len(data.y))
+    for data in plan.chosen(OPEN):
+        for _, seed in plan.budgets((50,)):
+            order = rng_of(data.name, "fifths", seed).permutation(len(data.y))
             other, old = np.sort(order[::5]), np.setdiff1d(order, order[::5])
-            classes = np.unique(data.y)
-            drawn = rng_of(name, "new", seed).permutation(old)
-            first = np.array([drawn[data.y[drawn] == one][0] for one in classes])
+            drawn = rng_of(data.name, "new", seed).permutation(old)
+            first = np.array([drawn[data.y[drawn] == one][0] for one in np.unique(data.y)])
             labelled = np.concatenate([first, drawn[~np.isin(drawn, first)]])[:50]
-            key = {"part": "new", "dataset": data.name, "source": data.source, "seed": seed}
-            key["parameters"] = words(labels=len(labelled), new="fifth")
-            if results.has(**key, method="new rows"):
+            row = partial(row_key, "new", data, seed=seed, labels=len(labelled), new="fifth")
+            if results.has(**row("new rows")):
                 continue
             known = masked(data.y, labelled)
-            seen = LabelFold().fit(data.X, known).transduction_[other]
+            seen = LabelFold().fit(data.X, known).transduction_
+            results.add(**row("seen in training"), ours=accuracy(data.y, seen, other))
             new = LabelFold().fit(data.X[old], known[old]).predict(data.X[other])
-            truth = data.y[other]
-            results.add(**key, method="seen in training", ours=100 * float(np.mean(seen == truth)))
-            results.add(**key, method="new rows", ours=100 * float(np.mean(new == truth)))
+            results.add(**row("new rows"), ours=100 * float(np.mean(new == data.y[other])))
 
 
-def aside(results: Results, methods: list[str], chosen: Chosen, quick: bool) -> None:
+def aside(results: Results, plan: Plan) -> None:
     """Tables on which only trees were chosen: LabelFold with and without its Laplace views, beside fast methods."""
-    for name in chosen(ASIDE):
-        data = the_set(name, quick)
-        budgets = [(size, seed) for size in (20, 50, 100) for seed in range(2 if quick else 10)]
+    for data in plan.chosen(ASIDE):
+        budgets = plan.budgets((20, 50, 100))
         record(results, "aside", data, "LabelFold", Fold(data), budgets)
         others = [family for family in families_of(data) if family != "laplace"]
         record(results, "aside", data, "without laplace", Fold(data, views=others), budgets)
         for method in ("1-NN", "svm", "rbf-svm", "extra-trees", "logistic", "sklearn-lda", "label-spreading"):
-            run = peer(method, data, "as they are" if sparse.issparse(data.X) else "unit variance")
-            if method in methods and run is not None:
+            if method in plan.methods and (run := peer(method, data, scale_of(data))) is not None:
                 record(results, "aside", data, method, run, budgets)
 
 
 PARTS = {"book": book, "open": open_sets, "parts": parts, "anchors": anchors, "new": new_rows, "aside": aside}
 
 
-def main(arguments: list[str] | None = None) -> Path:
-    """Run the requested parts, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--methods", nargs="+", default=["LabelFold", *PEERS])
-    parser.add_argument("--sets", nargs="+", choices=list(SETS))
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--output")
-    options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore")
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "label_fold.csv")
-
-    def chosen(names: Sequence[str]) -> list[str]:
-        return [name for name in names if options.sets is None or name in options.sets]
-
-    if not options.report:
-        for part in options.part:
-            PARTS[part](results, options.methods, chosen, options.quick)
-    write_report(results, folder / "label_fold.md")
-    return folder / "label_fold.md"
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Compute missing rows, write the report, and return its path."""
+    takes = {"methods": ("LabelFold", *PEERS), "sets": SETS, "threads": None}
+    quick = Plan(quick=True)
+    return experiment(__doc__, "label_fold", Plan(), quick, PARTS, write_report, arguments, **takes)
 
 
 if __name__ == "__main__":
-    print(main())
+    main()

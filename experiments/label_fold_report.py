@@ -2,41 +2,57 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
+from result_rows import Results, by_seed, grouped, values
 
 Table = dict[tuple[str, str], dict[str, float]]
+# What is said of each part, and its numbers of labels.
+PARTS = {
+    "book": ("The SSL book's sets, its own splits: test error, %", (100, 10)),
+    "open": ("Open sets: accuracy, % (several labels a row: micro F1)", (20, 50, 100, 200)),
+    "parts": (
+        "What each family of views, each form and the weights bring: accuracy, %, three draws",
+        (20, 50),
+    ),
+    "anchors": ("Graph views of few anchors and of all rows: accuracy, %, 50 labels", (50,)),
+    "new": ("New rows: accuracy on a fifth of the rows, seen in training and not, %, 50 labels", (50,)),
+    "aside": ("Tables that no choice was made on: accuracy, %", (20, 50, 100)),
+}
 
 
 def write_report(results: Results, path: Path) -> None:
     """Write the page: a section for each part that has rows."""
     report = Report(path)
     report.text("# LabelFold beside its peers")
-    sections = {
-        "book": _book,
-        "open": _open,
-        "parts": _parts,
-        "anchors": _anchors,
-        "new": _new,
-        "aside": _aside,
-    }
-    for part, section in sections.items():
-        if results.select(part=part):
-            section(report, results)
+    for part, (title, sizes) in PARTS.items():
+        if not results.select(part=part):
+            continue
+        report.text(f"## {title}")
+        for n_labelled in sizes:
+            table = _accuracies(results, part, n_labelled)
+            if not table:
+                continue
+            if part not in ("anchors", "new"):
+                report.text(f"### {n_labelled} labels")
+            _grid(report, table, turn=part == "book")
+            if part in ("book", "open"):
+                _fewer(report, table)
+            if part == "open":
+                _against_best(report, table)
+                _against_linear(report, table)
+        if part == "open":
+            _coverage(report, results)
     report.write()
 
 
 def _accuracies(results: Results, part: str, n_labelled: int) -> Table:
     """Return the accuracy of every seed, by method and set."""
-    found: Table = defaultdict(dict)
-    for row in results.select(part=part):
-        if parameter(row, "labels") == str(n_labelled):
-            found[row["method"], row["dataset"]][row["seed"]] = float(row["ours"])
-    return found
+    rows = results.select(part=part, labels=n_labelled)
+    return {key: by_seed(own) for key, own in grouped(rows, "method", "dataset").items()}
 
 
 def _names(table: Table, at: int) -> list[str]:
@@ -66,29 +82,6 @@ def _fewer(report: Report, table: Table) -> None:
             fewer[method] = min(len(seeds), fewer.get(method, most))
     if fewer:
         report.text(f"Of {most} draws some have fewer: {', '.join(f'{m} {n}' for m, n in fewer.items())}.")
-
-
-def _book(report: Report, results: Results) -> None:
-    report.text("## The SSL book's sets, its own splits: test error, %")
-    for n_labelled in (100, 10):
-        table = _accuracies(results, "book", n_labelled)
-        if table:
-            report.text(f"### {n_labelled} labels")
-            _grid(report, table, turn=True)
-            _fewer(report, table)
-
-
-def _open(report: Report, results: Results) -> None:
-    report.text("## Open sets: accuracy, % (several labels a row: micro F1)")
-    for n_labelled in (20, 50, 100, 200):
-        table = _accuracies(results, "open", n_labelled)
-        if table:
-            report.text(f"### {n_labelled} labels")
-            _grid(report, table)
-            _fewer(report, table)
-            _against_best(report, table)
-            _against_linear(report, table)
-    _coverage(report, results)
 
 
 def _against_best(report: Report, table: Table) -> None:
@@ -127,44 +120,15 @@ def _coverage(report: Report, results: Results) -> None:
     """Add how often the interval of the leave-one-out score contains the accuracy on the other rows."""
     lines = []
     for n_labelled in (20, 50, 100, 200):
-        rows = [
-            row
-            for row in results.select(part="open", method="leave-one-out")
-            if parameter(row, "labels") == str(n_labelled) and row["relative"] not in ("", "nan")
-        ]
+        rows = results.select(part="open", method="leave-one-out", labels=n_labelled)
+        rows = [row for row in rows if row["relative"] not in ("", "nan")]
         if rows:
             truth = _accuracies(results, "open", n_labelled)
             bias = [float(row["ours"]) - truth["LabelFold", row["dataset"]][row["seed"]] for row in rows]
-            share = np.mean([float(row["relative"]) for row in rows])
+            share = values(rows, "relative").mean()
             lines.append([n_labelled, len(rows), f"{np.mean(bias):+.1f}", f"{100 * share:.0f}"])
     if lines:
         report.text(
             "### Leave-one-out score: mean difference to the accuracy on other rows, coverage of its interval"
         )
         report.table(["labels", "draws", "difference", "coverage, %"], lines)
-
-
-def _parts(report: Report, results: Results) -> None:
-    report.text("## What each family of views, each form and the weights bring: accuracy, %, three draws")
-    for n_labelled in (20, 50):
-        report.text(f"### {n_labelled} labels")
-        _grid(report, _accuracies(results, "parts", n_labelled))
-
-
-def _anchors(report: Report, results: Results) -> None:
-    report.text("## Graph views of few anchors and of all rows: accuracy, %, 50 labels")
-    _grid(report, _accuracies(results, "anchors", 50))
-
-
-def _new(report: Report, results: Results) -> None:
-    report.text("## New rows: accuracy on a fifth of the rows, seen in training and not, %, 50 labels")
-    _grid(report, _accuracies(results, "new", 50))
-
-
-def _aside(report: Report, results: Results) -> None:
-    report.text("## Tables that no choice was made on: accuracy, %")
-    for n_labelled in (20, 50, 100):
-        table = _accuracies(results, "aside", n_labelled)
-        if table:
-            report.text(f"### {n_labelled} labels")
-            _grid(report, table)

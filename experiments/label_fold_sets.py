@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from common import dense_classes, dense_labels, load, rng_of, sparse_text
+from data_sets import dense_classes, dense_labels, load, rng_of, sparse_text
 
 MOST = 3000
 BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")
@@ -102,10 +102,3 @@ def _generate(
 def the_set(name: str, quick: bool) -> Set:
     """Return a data set; the last one is cached."""
     return Set(name, quick)
-
-
-def masked(y: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-    """Return y with -1, or rows of NaN, for unlabelled rows."""
-    known = np.full(len(y), -1) if y.ndim == 1 else np.full(y.shape, np.nan)
-    known[labelled] = y[labelled]
-    return known

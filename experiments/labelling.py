@@ -11,24 +11,24 @@ missing ones; labelling.md is written from it.
 
 from __future__ import annotations
 
-import argparse
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_digits
 
-from common import Results, one_thread, result_folder, rng_of, seconds, words
+from common import experiment
+from data_sets import Data, rng_of
 from label_fold_sets import the_set
 from labelfold import LabelFold
 from labelfold.app.label._accuracy import Answer, doubtful_labels
 from labelfold.app.label._questions import Question, Questions
 from labelfold.app.label._worker import start
 from labelling_report import write_report
+from result_rows import Results, row_key
 
 SETS = ("optdigits", "usps", "satimage", "Text", "waveform")
 STRATEGIES = ("mixed", "random", "uncertainty alone")
@@ -52,9 +52,12 @@ class Plan:
     final: int = 200  # random labels for the final accuracy
     shown: tuple[int, ...] = (10, 20, 40)  # numbers of labels for which accuracies are reported
     example: int = 1797  # rows of the worked example
+    quick: bool = False
 
 
-QUICK = Plan(sets=("waveform",), runs=1, rows=60, labels=12, most=12, final=30, shown=(4, 8), example=60)
+QUICK = Plan(
+    sets=("waveform",), runs=1, rows=60, labels=12, most=12, final=30, shown=(4, 8), example=60, quick=True
+)
 
 
 class Step(NamedTuple):
@@ -74,24 +77,17 @@ class Table(NamedTuple):
     Z: np.ndarray
 
 
-def table(name: str, plan: Plan, quick: bool, seed: int) -> Table:
+def table(name: str, plan: Plan, seed: int) -> Table:
     """Return the rows of a run, with labels as text."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
         source, rows = "real", plan.example
     else:
-        data = the_set(name, quick)
+        data = the_set(name, plan.quick)
         X, y, source, rows = data.X, data.y, data.source, plan.rows
     drawn = rng_of(name, "labelling", seed).permutation(len(y))[:rows]
     fold = start(X[drawn], seed=seed).set_params(unlabeled=None)
     return Table(name, source, y[drawn].astype(str).astype(object), fold, fold.embedding_.copy())
-
-
-def fit(fold: LabelFold, labels: np.ndarray, full: bool) -> LabelFold:
-    """Return the fold refitted with other labels."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return fold.refit(labels, full=full)
 
 
 def accuracy(fold: LabelFold, y: np.ndarray, labels: np.ndarray) -> float:
@@ -128,7 +124,7 @@ def simulate(rows: Table, strategy: str, seed: int, most: int) -> Iterator[Step]
         classes = len(set(y[asked]))
         if classes > 1:
             full = answered + 1 >= AGAIN * full_at or classes != known
-            fold = fit(rows.fold, labels, full)
+            fold = rows.fold.refit(labels, full=full)
             full_at, known = (answered + 1, classes) if full else (full_at, known)
         right = float(np.mean(y == y[row])) if fold is None else accuracy(fold, y, labels)
         yield Step(Answer(row, y[row], said, sure, question.how, answered), right)
@@ -139,7 +135,7 @@ def final_accuracy(rows: Table, plan: Plan, seed: int) -> tuple[float, np.ndarra
     labels = np.full(len(rows.y), None, dtype=object)
     drawn = rng_of(rows.name, "final", seed).permutation(len(rows.y))[: min(plan.final, len(rows.y) // 2)]
     labels[drawn] = rows.y[drawn]
-    return 100 * accuracy(fit(rows.fold, labels, True), rows.y, labels), labels
+    return 100 * accuracy(rows.fold.refit(labels, full=True), rows.y, labels), labels
 
 
 def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
@@ -150,80 +146,68 @@ def flipped(rows: Table, labels: np.ndarray, seed: int) -> tuple[int, int, int]:
     labels = labels.copy()
     for row in wrong:
         labels[row] = str(rng.choice(classes[classes != labels[row]]))
-    listed = {doubt.row for doubt in doubtful_labels(fit(rows.fold, labels, True), labels)}
+    listed = {doubt.row for doubt in doubtful_labels(rows.fold.refit(labels, full=True), labels)}
     return len(wrong), len(listed), len(listed & set(wrong.tolist()))
 
 
-def labels_part(results: Results, plan: Plan, quick: bool) -> None:
+def labels_part(results: Results, plan: Plan) -> None:
     """Write labels needed, accuracies, random rows and doubtful labels of every run."""
-    for name in plan.sets:
-        for seed in range(plan.runs):
-            one_run(results, name, plan, seed, quick)
-        print(f"labels: {name} done", flush=True)
+    for name, seed in product(plan.sets, range(plan.runs)):
+        adder = Adder(results, the_set(name, plan.quick), seed, plan.rows)
+        left = [strategy for strategy in STRATEGIES if not adder.has("Labels", strategy)]
+        if not left and adder.has("Look again", "found"):
+            continue
+        rows = table(name, plan, seed)
+        final, many = final_accuracy(rows, plan, seed)
+        adder.add("Final", "random", final)
+        if not adder.has("Look again", "found"):
+            for what, value in zip(("flipped", "listed", "found"), flipped(rows, many, seed), strict=True):
+                adder.add("Look again", what, value)
+        for strategy in left:
+            follow(adder, rows, strategy, 0.9 * final, plan, seed)
 
 
-def one_run(results: Results, name: str, plan: Plan, seed: int, quick: bool) -> None:
-    """Write the missing results of one run of all strategies."""
-    source = the_set(name, quick).source
-    key = {"dataset": name, "source": source, "seed": seed}
+@dataclass(frozen=True)
+class Adder:
+    """What writes the rows of a run."""
 
-    def has(part: str, method: str) -> bool:
-        return results.has(part=part, method=method, parameters=words(rows=plan.rows), **key)
+    results: Results
+    data: Any
+    seed: int
+    rows: int
 
-    missing = [strategy for strategy in STRATEGIES if not has("Labels", strategy)]
-    if not missing and has("Look again", "found"):
-        return
-    rows = table(name, plan, quick, seed)
-    final, many = final_accuracy(rows, plan, seed)
-    add = adder(results, key, plan)
-    if not has("Final", "random"):
-        add("Final", "random", final)
-    if not has("Look again", "found"):
-        wrong, listed, found = flipped(rows, many, seed)
-        for what, value in (("flipped", wrong), ("listed", listed), ("found", found)):
-            add("Look again", what, value)
-    for strategy in missing:
-        follow(add, rows, strategy, 0.9 * final, plan, seed)
+    def has(self, part: str, method: str, **more: Any) -> bool:
+        """Tell whether a row exists."""
+        return self.results.has(**row_key(part, self.data, method, self.seed, rows=self.rows, **more))
+
+    def add(self, part: str, method: str, ours: float, relative: Any = "", **more: Any) -> None:
+        """Write a row, unless it exists."""
+        key = row_key(part, self.data, method, self.seed, rows=self.rows, **more)
+        self.results.add(**key, ours=float(ours), relative=relative)
 
 
-def adder(results: Results, key: dict[str, Any], plan: Plan) -> Callable[..., None]:
-    """Return a function that writes a row of a run, unless it exists."""
-
-    def add(part: str, method: str, ours: float, relative: Any = "", spent: Any = "", **more: Any) -> None:
-        row = key | {"part": part, "method": method, "parameters": words(rows=plan.rows, **more)}
-        if not results.has(**row):
-            results.add(**row, ours=float(ours), relative=relative, seconds=spent)
-
-    return add
-
-
-def follow(add: Callable[..., None], rows: Table, strategy: str, goal: float, plan: Plan, seed: int) -> None:
+def follow(adder: Adder, rows: Table, strategy: str, goal: float, plan: Plan, seed: int) -> None:
     """Write the results of a strategy: accuracies, estimates from its random rows, and finally the labels needed."""
     closely = strategy == STRATEGIES[0]
     least = plan.labels if closely else max(plan.shown)
 
-    def run() -> list[Step]:
-        steps: list[Step] = []
-        for step in simulate(rows, strategy, seed, plan.most):
-            steps.append(step)
-            if len(steps) >= least and reached(steps, goal) is not None:
-                break
-        return steps
-
-    with one_thread():
-        spent, steps = seconds(run)
+    steps: list[Step] = []
+    for step in simulate(rows, strategy, seed, plan.most):
+        steps.append(step)
+        if len(steps) >= least and reached(steps, goal) is not None:
+            break
     right = np.array([100 * step.accuracy for step in steps])
     for labels in plan.shown:
-        add("Accuracy", strategy, right[min(labels, len(right)) - 1], labels=labels)
+        adder.add("Accuracy", strategy, right[min(labels, len(right)) - 1], labels=labels)
     if closely:
         for step in steps:
             if step.answer.how == "random":
                 said = step.answer.predicted
                 right_before = "" if said is None else int(said == step.answer.label)
                 labels = step.answer.n_labels + 1
-                add("Random row", strategy, 100 * step.accuracy, right_before, labels=labels)
+                adder.add("Random row", strategy, 100 * step.accuracy, right_before, labels=labels)
     needed = reached(steps, goal)
-    add("Labels", strategy, needed or plan.most, "" if needed else "more", spent)
+    adder.add("Labels", strategy, needed or plan.most, "" if needed else "more")
 
 
 def reached(steps: Iterable[Step], goal: float) -> int | None:
@@ -236,47 +220,23 @@ def reached(steps: Iterable[Step], goal: float) -> int | None:
     return None
 
 
-def example(results: Results, plan: Plan, quick: bool) -> None:
+def example(results: Results, plan: Plan) -> None:
     """Write the number of labels from none to 95% on scikit-learn's digits."""
-    for seed in range(plan.runs):
-        key = {"part": "Example", "dataset": "digits", "source": "real", "seed": seed}
-        for strategy in STRATEGIES:
-            row = key | {"method": strategy, "parameters": words(rows=plan.example)}
-            if results.has(**row):
-                continue
-            rows = table("digits", plan, quick, seed)
-            with one_thread():
-                steps = simulate(rows, strategy, seed, plan.most)
-                spent, needed = seconds(partial(reached, steps, 95.0))
-            results.add(
-                **row, ours=float(needed or plan.most), relative="" if needed else "more", seconds=spent
-            )
-    print("example done", flush=True)
+    for seed, strategy in product(range(plan.runs), STRATEGIES):
+        adder = Adder(results, Data("digits", None, np.empty(0), "real"), seed, plan.example)
+        if not adder.has("Example", strategy):
+            needed = reached(simulate(table("digits", plan, seed), strategy, seed, plan.most), 95.0)
+            adder.add("Example", strategy, needed or plan.most, "" if needed else "more")
 
 
 PARTS = {"labels": labels_part, "example": example}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a small generated set")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=SETS)
-    parser.add_argument("--runs", type=int)
-    parser.add_argument("--output", help="folder of the results")
-    options = parser.parse_args(arguments)
-    plan = QUICK if options.quick else Plan()
-    given = {"sets": options.sets and tuple(options.sets), "runs": options.runs}
-    plan = Plan(**vars(plan) | {name: value for name, value in given.items() if value is not None})
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "labelling.csv")
-    for part in options.parts:
-        PARTS[part](results, plan, options.quick)
-    page = folder / "labelling.md"
-    write_report(results, page)
-    print(f"Report: {page}")
-    return page
+    """Compute missing rows, write the report, and return its path."""
+    return experiment(
+        __doc__, "labelling", Plan(), QUICK, PARTS, write_report, arguments, sets=SETS, runs=int
+    )
 
 
 if __name__ == "__main__":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
 from labelfold.app.label._accuracy import Answer, expected, forecast
+from result_rows import Results, Row, by_seed, grouped, parameter, values
 
 _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
 _STRATEGIES = ("mixed", "random", "uncertainty alone")
@@ -36,7 +37,7 @@ def write_report(results: Results, path: Path) -> None:
     sources = sorted({row["source"] for row in results.rows if row["part"] != "Example"})
     if sources == ["generated"]:
         page.text("**The sets were generated: these figures say nothing of real data.**")
-    names = list(dict.fromkeys(row["dataset"] for row in results.rows if row["part"] == "Labels"))
+    names = list(grouped(results.select(part="Labels"), "dataset"))
     if names:
         _labels(page, results, names)
         _accuracies(page, results, names)
@@ -47,26 +48,21 @@ def write_report(results: Results, path: Path) -> None:
     page.write()
 
 
-def _values(rows: Iterable[dict[str, str]]) -> np.ndarray:
-    return np.array([float(row["ours"]) for row in rows])
-
-
-def _mean(values: np.ndarray, error: bool = False) -> str:
+def _mean(found: np.ndarray, error: bool = False) -> str:
     """Return the mean and the standard deviation, or the standard error of the mean."""
-    if not len(values):
+    if not len(found):
         return "–"
-    spread = values.std(ddof=1) if len(values) > 1 else np.nan
-    return f"{values.mean():.1f} ± {spread / np.sqrt(len(values)) if error else spread:.1f}"
+    spread = found.std(ddof=1) if len(found) > 1 else np.nan
+    return f"{found.mean():.1f} ± {spread / np.sqrt(len(found)) if error else spread:.1f}"
 
 
-def _needed(rows: list[dict[str, str]]) -> str:
+def _needed(rows: list[Row]) -> str:
     late = sum(row["relative"] == "more" for row in rows)
-    return _mean(_values(rows)) + (f" ({late} not within {max(_values(rows)):.0f})" if late else "")
+    return _mean(values(rows)) + (f" ({late} not within {max(values(rows)):.0f})" if late else "")
 
 
 def _labels(page: Report, results: Results, names: list[str]) -> None:
-    rows = results.select(part="Labels")
-    ours, *others = [name for name in _STRATEGIES if any(row["method"] == name for row in rows)]
+    ours, *others = _strategies(results, "Labels")
     page.text(
         "## Labels needed for 90% of the final accuracy",
         "The final accuracy is that with 200 labels drawn at random, in the same run. The goal is reached with the "
@@ -78,12 +74,12 @@ def _labels(page: Report, results: Results, names: list[str]) -> None:
         found = {
             method: results.select(part="Labels", dataset=name, method=method) for method in (ours, *others)
         }
-        own = _by_seed(found[ours])
-        pairs = [_paired(own, _by_seed(found[method])) for method in others]
-        needed.append([_values(rows).mean() for rows in found.values()])
+        own = by_seed(found[ours])
+        pairs = [_paired(own, by_seed(found[method])) for method in others]
+        needed.append([values(rows).mean() for rows in found.values()])
         ratios.append([(1 - mixed / other).mean() for mixed, other in pairs])
         differences = [_mean(mixed - other, error=True) for mixed, other in pairs]
-        final = _mean(_values(results.select(part="Final", dataset=name)))
+        final = _mean(values(results.select(part="Final", dataset=name)))
         lines.append([name, final, *(_needed(rows) for rows in found.values()), *differences])
     page.table(
         ["set", "final accuracy", ours, *others, *(f"{ours} less {method}" for method in others)], lines
@@ -107,29 +103,25 @@ def _paired(ours: dict[str, float], theirs: dict[str, float]) -> tuple[np.ndarra
     return np.array([ours[seed] for seed in seeds]), np.array([theirs[seed] for seed in seeds])
 
 
-def _by_seed(rows: list[dict[str, str]]) -> dict[str, float]:
-    return {row["seed"]: float(row["ours"]) for row in rows}
+def _strategies(results: Results, part: str) -> list[str]:
+    """Return the strategies of the rows of a part."""
+    return sorted(grouped(results.select(part=part), "method"), key=_STRATEGIES.index)
 
 
 def _accuracies(page: Report, results: Results, names: list[str]) -> None:
     rows = results.select(part="Accuracy")
-    methods = [name for name in _STRATEGIES if any(row["method"] == name for row in rows)]
-    sizes = sorted({int(parameter(row, "labels")) for row in rows})
+    methods, sizes = _strategies(results, "Accuracy"), sorted(grouped(rows, "labels"), key=int)
+    means = {key: values(own).mean() for key, own in grouped(rows, "dataset", "labels", "method").items()}
     page.text(
         "## Accuracy (%) on the way",
-        f"With {', '.join(map(str, sizes))} labels: mixed / random / uncertainty alone, means.",
+        f"With {', '.join(sizes)} labels: mixed / random / uncertainty alone, means.",
     )
 
-    def cell(name: str, size: int) -> str:
-        here = [row for row in rows if row["dataset"] == name and int(parameter(row, "labels")) == size]
-        return " / ".join(
-            f"{_values(row for row in here if row['method'] == method).mean():.1f}" for method in methods
-        )
-
-    page.table(
-        ["set", *(f"{size} labels" for size in sizes)],
-        [[name, *(cell(name, size) for size in sizes)] for name in names],
-    )
+    lines = [
+        [name, *(" / ".join(f"{means[name, size, method]:.1f}" for method in methods) for size in sizes)]
+        for name in names
+    ]
+    page.table(["set", *(f"{size} labels" for size in sizes)], lines)
 
 
 def _promises(page: Report, results: Results) -> None:
@@ -191,18 +183,11 @@ def _doubts(page: Report, results: Results, names: list[str]) -> None:
     lines = []
     for name in names:
         wrong, listed, found = (
-            _values(results.select(part="Look again", dataset=name, method=what)).sum()
+            values(results.select(part="Look again", dataset=name, method=what)).sum()
             for what in ("flipped", "listed", "found")
         )
-        lines.append(
-            [
-                name,
-                f"{wrong:.0f}",
-                f"{listed:.0f}",
-                f"{100 * found / max(listed, 1):.0f}%",
-                f"{100 * found / max(wrong, 1):.0f}%",
-            ]
-        )
+        shares = (f"{100 * found / max(of, 1):.0f}%" for of in (listed, wrong))
+        lines.append([name, f"{wrong:.0f}", f"{listed:.0f}", *shares])
     page.table(["set", "wrong labels", "listed", "wrong of those listed", "listed of those wrong"], lines)
 
 
@@ -211,11 +196,9 @@ def _example(page: Report, results: Results) -> None:
         "## From no label to 95% on digits",
         "scikit-learn's 1,797 digits: labels until 95% of the others are right. Each label is one key.",
     )
-    rows = results.select(part="Example")
-    methods = [name for name in _STRATEGIES if any(row["method"] == name for row in rows)]
     lines = []
-    for method in methods:
-        here = [row for row in rows if row["method"] == method]
-        values = _values(here)
-        lines.append([method, len(here), _needed(here), f"{values.min():.0f} to {values.max():.0f}"])
+    for method in _strategies(results, "Example"):
+        here = results.select(part="Example", method=method)
+        found = values(here)
+        lines.append([method, len(here), _needed(here), f"{found.min():.0f} to {found.max():.0f}"])
     page.table(["questions", "runs", "labels", "from, to"], lines)

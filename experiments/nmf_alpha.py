@@ -10,11 +10,8 @@ written from the CSV file, except for the basis images of Figure 2, which `--par
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,20 +22,14 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.svm import LinearSVC
 
 import labelfold
-from common import (
-    Report,
-    Results,
-    one_thread,
-    result_folder,
-    seconds,
-    words,
-)
+from common import Report, experiment
 from labelfold import CNMF, LDA, SSNMF, TSVM
 from labelfold.factorization._klnmf import gram_root
 from labelfold.factorization._nmf_alpha import dual_directions
 from labelfold.labels import read_labels
 from nmf_alpha_report import RAW, REDUCED, draw_basis, write_report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
+from result_rows import Results, row_key
 
 # Tuned parameters: the C of the last SVM, for every fit, and one trade-off of three values, on the first split.
 COSTS = (1.0, 10.0, 100.0)
@@ -65,15 +56,10 @@ class Plan:
     most_ranks: int | None = None
     most_weights: int | None = None
     image_rank: int = 64
-    only: tuple[int, ...] | None = None
 
     def ranks(self, name: str) -> tuple[int, ...]:
         """Return the numbers of components for a set."""
         return RANKS[name][: self.most_ranks]
-
-    def places(self, name: str) -> tuple[int, ...]:
-        """Return the numbers of components to run now; 0 means raw inputs."""
-        return tuple(k for k in (0, *self.ranks(name)) if self.only is None or k in self.only)
 
 
 QUICK = Plan(splits=1, most_rows=300, most_ranks=1, most_weights=2, image_rank=4)
@@ -277,63 +263,44 @@ def tuned(results: Results, plan: Plan, name: str, percent: int, method: str) ->
     k = ranks[(len(ranks) - 1) // 2]
     reached = {}
     for weight in WEIGHTS[method][: plan.most_weights]:
-        key = {
-            "part": "Tuning",
-            "dataset": name,
-            "source": task.source,
-            "method": method,
-            "parameters": words(labels=percent, r=k if method in REDUCED else 0, weight=weight),
-            "seed": 0,
-        }
+        about = {"labels": percent, "r": k if method in REDUCED else 0, "weight": weight}
+        key = row_key("Tuning", task, method, 0, **about)
         if not results.has(**key):
-            spent, found = seconds(partial(run, task, cut, percent, method, k, weight))
-            results.add(**key, ours=found.validation, seconds=spent)
+            results.add(**key, ours=run(task, cut, percent, method, k, weight).validation)
         reached[weight] = float(results.select(**key)[0]["ours"])
     return max(reached, key=reached.__getitem__)
 
 
 def run(task: Task, cut: Split, percent: int, method: str, k: int, weight: float | None) -> Outcome:
     """Return the score of a method."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if method == "SVM":
-            return run_svm(task, cut, percent)
-        if method == "TSVM":
-            return run_tsvm(task, cut, percent, weight)
-        if method == "LDA":
-            return run_lda(task, cut, percent, weight)
-        return run_reduced(task, cut, percent, method, k, weight)
+    if method == "SVM":
+        return run_svm(task, cut, percent)
+    if method == "TSVM":
+        return run_tsvm(task, cut, percent, weight)
+    if method == "LDA":
+        return run_lda(task, cut, percent, weight)
+    return run_reduced(task, cut, percent, method, k, weight)
 
 
 def scores(results: Results, plan: Plan) -> None:
     """Test and validation scores of every method, set, share of labels, number of components and split."""
     for name in plan.sets:
         task = read(name, plan.most_rows)
-        for k in plan.places(name):
+        for k in (0, *plan.ranks(name)):  # 0: raw inputs
             methods = [method for method in (RAW if k == 0 else REDUCED) if method in plan.methods]
             for seed, method in product(range(plan.splits), methods):
                 cut = split(name, plan.most_rows, seed)
                 for at, percent in enumerate(LABELS[name]):
                     if method == "TSVM" and percent == 100:
                         continue  # without unlabelled rows it is the SVM
-                    key = {
-                        "part": "Scores",
-                        "dataset": name,
-                        "source": task.source,
-                        "method": method,
-                        "parameters": words(labels=percent, r=k),
-                        "seed": seed,
-                    }
+                    key = row_key("Scores", task, method, seed, labels=percent, r=k)
                     if results.has(**key):
                         continue
                     weight = tuned(results, plan, name, percent, method)
-                    spent, found = seconds(partial(run, task, cut, percent, method, k, weight))
+                    found = run(task, cut, percent, method, k, weight)
                     column = {"NMF-alpha": 0, "LDA": 1}.get(method)
                     published = "" if column is None else TABLE_2[name][at][column]
-                    results.add(
-                        **key, published=published, ours=found.test, relative=found.validation, seconds=spent
-                    )
-            print(f"{name}, {k} components done", flush=True)
+                    results.add(**key, published=published, ours=found.test, relative=found.validation)
 
 
 def images(results: Results, plan: Plan) -> None:
@@ -343,28 +310,18 @@ def images(results: Results, plan: Plan) -> None:
     best = tuned(results, plan, "mnist", percent, "NMF-alpha")
     shown = {}
     for weight in (best if weight is None else weight for weight in IMAGES):
-        key = {
-            "part": "Figure 2",
-            "dataset": "mnist",
-            "source": task.source,
-            "method": "NMF-alpha",
-            "parameters": words(labels=percent, r=k, weight=weight),
-            "seed": 0,
-        }
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            X, y = task.X[cut.train], hidden(task, cut, percent)
-            # From the same initial values, until the parts hardly change.
-            supervision = weight * unit(task, cut, percent)
-            model = labelfold.NMFAlpha(
-                k, supervision=supervision, C=1.0, max_iter=IMAGE_ITERATIONS, tol=0.0
-            ).fit(X, y)
+        key = row_key("Figure 2", task, "NMF-alpha", 0, labels=percent, r=k, weight=weight)
+        X, y = task.X[cut.train], hidden(task, cut, percent)
+        # From the same initial values, until the parts hardly change.
+        supervision = weight * unit(task, cut, percent)
+        model = labelfold.NMFAlpha(k, supervision=supervision, C=1.0, max_iter=IMAGE_ITERATIONS, tol=0.0).fit(
+            X, y
+        )
         shown[weight] = model.components_
-        if not results.has(**key):
-            results.add(**key, ours=likeness(model.components_, X))
-    folder = results.path.parent
-    figure_page = Report(folder / "nmf_alpha.md")
-    figure_page.figure("nmf_alpha_figure_2", "", lambda plt: draw_basis(plt, shown))
+        results.add(**key, ours=likeness(model.components_, X))
+    Report(results.path.with_suffix(".md")).figure(
+        "nmf_alpha_figure_2", "", lambda plt: draw_basis(plt, shown)
+    )
 
 
 def likeness(V: np.ndarray, X: Any) -> float:
@@ -395,28 +352,13 @@ PARTS = {"scores": scores, "images": images}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, then write the report; return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
-    parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=LABELS, default=list(LABELS))
-    parser.add_argument("--methods", nargs="+", choices=(*RAW, *REDUCED), default=[*RAW, *REDUCED])
-    parser.add_argument("--ranks", type=int, nargs="+", help="only so many components; 0: raw inputs")
-    parser.add_argument("--splits", type=int, help="the first so many splits")
-    options = parser.parse_args(arguments)
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "nmf_alpha.csv")
-    plan = QUICK if options.quick else Plan()
-    plan = replace(plan, sets=tuple(options.sets), methods=tuple(options.methods))
-    plan = replace(plan, splits=plan.splits if options.splits is None else options.splits)
-    plan = replace(plan, only=None if options.ranks is None else tuple(options.ranks))
-    with one_thread():
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "nmf_alpha.md", about_tuning())
-    print(f"wrote {folder / 'nmf_alpha.md'}")
-    return folder / "nmf_alpha.md"
+    """Compute missing rows, write the report, and return its path."""
+
+    def write(results: Results, path: Path) -> None:
+        write_report(results, path, about_tuning())
+
+    takes = {"sets": LABELS, "methods": (*RAW, *REDUCED), "splits": int}
+    return experiment(__doc__, "nmf_alpha", Plan(), QUICK, PARTS, write, arguments, **takes)
 
 
 if __name__ == "__main__":

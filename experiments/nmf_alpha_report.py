@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, parameter, words
+from common import Report
 from nmf_alpha_sets import LABELS, RANKS, TABLE_2, TITLES
+from result_rows import Results, grouped, parameter, spread, values, words
 
 REDUCED = ("NMF-alpha", "NMF", "PCA", "SSNMF", "CNMF")
 RAW = ("SVM", "TSVM", "LDA")
@@ -95,24 +96,21 @@ def _missing(results: Results, splits: int = 5) -> list[str]:
 def _mean(results: Results, name: str, method: str, percent: int, k: int, field: str = "ours") -> np.ndarray:
     """Return the values of a field over the splits."""
     rows = results.select(part="Scores", dataset=name, method=method, parameters=words(labels=percent, r=k))
-    return np.array([float(row[field]) for row in rows])
+    return values(rows, field)
 
 
 def _best_rank(results: Results, name: str, method: str, percent: int) -> int | None:
     """Return the best number of components on validation rows, on average over the splits."""
-    if method in RAW:
-        return 0 if len(_mean(results, name, method, percent, 0)) else None
-    reached = {k: _mean(results, name, method, percent, k, "relative") for k in RANKS[name]}
-    reached = {k: values.mean() for k, values in reached.items() if len(values)}
-    return max(reached, key=reached.__getitem__) if reached else None
+    places = (0,) if method in RAW else RANKS[name]
+    reached = {k: _mean(results, name, method, percent, k, "relative") for k in places}
+    return max((k for k in reached if len(reached[k])), key=lambda k: reached[k].mean(), default=None)
 
 
 def _cell(results: Results, name: str, method: str, percent: int, published: float | None = None) -> str:
     k = _best_rank(results, name, method, percent)
     if k is None:
         return ""
-    values = _mean(results, name, method, percent, k)
-    text = f"{values.mean():.1f} ± {values.std():.1f}"
+    text = spread(_mean(results, name, method, percent, k), 1)
     return text if published is None else f"{text} ({published:.1f})"
 
 
@@ -123,18 +121,15 @@ def _table_2(page: Report, results: Results, names: Sequence[str]) -> None:
     lines = []
     for name in names:
         for place, percent in enumerate(LABELS[name]):
-            cells = [
-                _cell(results, name, method, percent, TABLE_2[name][place][i])
-                for i, method in enumerate(("NMF-alpha", "LDA"))
-            ]
+            pairs = zip(("NMF-alpha", "LDA"), TABLE_2[name][place], strict=True)
+            cells = [_cell(results, name, method, percent, paper) for method, paper in pairs]
             lines.append((f"{TITLES[name]}, {percent}%", *cells))
     page.table(["set, labels", "NMF-alpha: ours ± spread (paper)", "LDA: ours ± spread (paper)"], lines)
 
 
 def _all_methods(page: Report, results: Results, name: str) -> None:
     rows = results.select(part="Scores", dataset=name)
-    sources = " and ".join(sorted({row["source"] for row in rows}))
-    draws = len({row["seed"] for row in rows})
+    sources, draws = " and ".join(sorted(grouped(rows, "source"))), len(grouped(rows, "seed"))
     page.text(
         f"## {TITLES[name]}",
         f"{sources.capitalize()} data, {draws} splits. Every method with the number of components that is best on "
@@ -152,8 +147,7 @@ def _all_methods(page: Report, results: Results, name: str) -> None:
     for method in REDUCED:
         for percent in LABELS[name]:
             found = [_mean(results, name, method, percent, k) for k in RANKS[name]]
-            cells = [f"{values.mean():.1f} ± {values.std():.1f}" if len(values) else "" for values in found]
-            lines.append((f"{method}, {percent}%", *cells))
+            lines.append((f"{method}, {percent}%", *(spread(own, 1) for own in found)))
     page.table(["method, labels", *(f"r = {k}" for k in RANKS[name])], lines)
 
 
@@ -180,20 +174,12 @@ def _tuning(page: Report, results: Results) -> None:
     if not rows:
         return
     page.text("## The trade-offs", "Validation score on the first split; the largest was taken.")
-    groups = sorted({(r["dataset"], r["method"], int(parameter(r, "labels"))) for r in rows})
+    groups = grouped(rows, "dataset", "method", "labels")
     lines = []
-    for name, method, percent in groups:
-        found = [
-            r
-            for r in rows
-            if (r["dataset"], r["method"], parameter(r, "labels")) == (name, method, str(percent))
-        ]
-        lines.append(
-            (
-                f"{TITLES[name]}, {method}, {percent}%",
-                *(f"{float(r['ours']):.1f} ({parameter(r, 'weight')})" for r in found),
-            )
-        )
+    for name, method, percent in sorted(groups, key=lambda key: (*key[:2], int(key[2]))):
+        found = groups[name, method, percent]
+        scores = (f"{float(row['ours']):.1f} ({parameter(row, 'weight')})" for row in found)
+        lines.append((f"{TITLES[name]}, {method}, {percent}%", *scores))
     page.table(["set, method, labels", "score (weight)", "score (weight)", "score (weight)"], lines)
 
 

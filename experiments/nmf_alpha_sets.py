@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import f1_score
 
-from common import has_data, rng_of, sparse_text
+from data_sets import has_data, rng_of, rows_of, sparse_text
 
 # Percentage of labelled training rows: few, some, all.
 LABELS = {"mnist": (2, 10, 100), "news": (5, 10, 100), "aviation": (5, 10, 100)}
@@ -103,8 +103,7 @@ def _news(n: int | None) -> tuple[Any, ...]:
         X, y = sparse_text(rng_of("news"), n or 18_846, 9_000, 20, 80)
         order = rng_of("news order").permutation(len(y))
         return (X[order], y[order], *_made_split(len(y)), "generated")
-    parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
-    X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
+    X = rows_of(file)
     train, test = file["train_index"], file["test_index"]
     # Words of at least 20 training documents and of at most a tenth of them.
     documents = np.bincount(X[train].indices, minlength=X.shape[1])
@@ -117,11 +116,9 @@ def _news_of_libsvm(n: int | None) -> tuple[Any, ...]:
     file = _npz("news20_libsvm")
     if file is None:
         return _news(n)
-    parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
     order = rng_of("libsvm test").permutation(len(file["y"]))
     fifth = len(order) // 5
-    X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
-    return X, file["y"] - 1, np.sort(order[fifth:]), np.sort(order[:fifth]), "real"
+    return rows_of(file), file["y"] - 1, np.sort(order[fifth:]), np.sort(order[:fifth]), "real"
 
 
 def _unit(X: sparse.csr_array, train: np.ndarray) -> Any:
@@ -129,28 +126,16 @@ def _unit(X: sparse.csr_array, train: np.ndarray) -> Any:
     return X.multiply(1 / np.where(norms > 0, norms, 1)[:, None])
 
 
-def _share(X: sparse.csr_array, train: np.ndarray) -> Any:
-    sums = X.sum(axis=1)
-    return X.multiply(1 / np.where(sums > 0, sums, 1)[:, None])
-
-
 def _weighed(X: sparse.csr_array, train: np.ndarray) -> Any:
     documents = np.bincount(X[train].indices, minlength=X.shape[1])
     return _unit(sparse.csr_array(X.multiply(np.log(len(train) / np.maximum(documents, 1))[None, :])), train)
 
 
-def _root(X: sparse.csr_array, train: np.ndarray) -> Any:
-    return _unit(sparse.csr_array(X.sqrt()), train)
-
-
-# Counts of words as rows: of unit length, of sum 1, times the logarithm of the inverse share of documents with the
-# word, or their roots, and unit length again; and another selection of rows and words, of unit length.
+# Counts of words as rows: of unit length; times the logarithm of the inverse share of documents with the word, and of
+# unit length again; and another selection of rows and words, of unit length.
 FORMS: dict[str, Callable[[sparse.csr_array, np.ndarray], Any]] = {
     "unit": _unit,
-    "sum": _share,
     "tf-idf": _weighed,
-    "root": _root,
-    "counts": lambda X, train: X,
     "libsvm": _unit,
 }
 
@@ -161,9 +146,7 @@ def _aviation(n: int | None) -> tuple[Any, ...]:
         X, Y = sparse_text(rng_of("aviation"), n or 28_596, 500, 22, 23, labels=True)
         order = rng_of("aviation order").permutation(len(Y))
         return (X[order], Y[order], *_made_split(len(Y)), "generated")
-    parts = file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"]
-    X = sparse.csr_array(parts, shape=tuple(file["X_shape"]))
-    return X, file["Y"].astype(int), file["train_index"], file["test_index"], "real"
+    return rows_of(file), file["Y"].astype(int), file["train_index"], file["test_index"], "real"
 
 
 _READERS: dict[str, Callable[[int | None], tuple[Any, ...]]] = {

@@ -10,11 +10,8 @@ missing ones; nmf_alpha_tuned.md is made from the CSV alone.
 
 from __future__ import annotations
 
-import argparse
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -23,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import labelfold
-from common import Results, one_thread, result_folder, words
+from common import experiment
 from nmf_alpha import Machine, classify, place, root_mean_square, run_lda, run_svm, supervised
 from nmf_alpha_sets import FORMS, LABELS, RANKS, TABLE_2, Split, Task, hidden, read, score, split
 from nmf_alpha_tuned_report import write_report
+from result_rows import Results, row_key, words
 
 # Supervision as multiples of the weight at which rows and directions sum to the same.
 MULTIPLES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
@@ -68,12 +66,12 @@ class Plan:
     sets: tuple[str, ...] = ("news",)
     methods: tuple[str, ...] = ("NMF", "NMF-alpha", "SSNMF", "CNMF", "SVM")
     splits: tuple[int, ...] = (0, 1, 2, 3, 4)
-    ranks: tuple[int, ...] | None = None
+    ranks: tuple[int, ...] = ()
     forms: tuple[str, ...] = ("unit",)  # of the newsgroups
     shares: tuple[str, ...] = SHARES  # of labels, as in the paper
     lengths: tuple[str, ...] = LENGTHS[:1]
-    first: tuple[float, ...] | None = None
-    percents: tuple[int, ...] | None = None  # others
+    first: tuple[float, ...] = ()
+    percents: tuple[int, ...] = ()  # others
     most_rows: int | None = None
 
 
@@ -161,15 +159,12 @@ def fitted(task: Task, cut: Split, job: Job, start: Any) -> Iterator[tuple[float
 def run(job: Job, plan: Plan) -> list[dict[str, Any]]:
     """Return the rows of a job: validation scores by trade-off, and the test score of the best."""
     task, cut = read(job.name, plan.most_rows, job.form), split(job.name, plan.most_rows, job.seed, job.form)
-    begun = time.process_time()
     rows = (run_other if job.method in OTHERS else run_factors)(task, cut, job, plan)
     known = dict(zip(LABELS[job.name], TABLE_2[job.name], strict=True))
     held = job.method in ("NMF-alpha", "NMF-alpha" + ENDS) and job.percent in known
-    published = known[job.percent][0] if held else ""
-    for row in rows:
-        row.update(dataset=job.name, source=task.source, method=job.method, seed=job.seed)
-    rows[-1].update(seconds=time.process_time() - begun)
-    return [row | {"published": published if row["part"] == "Tuned" else ""} for row in rows]
+    paper = {"published": known[job.percent][0]} if held else {}
+    key = row_key("", task, job.method, job.seed)
+    return [key | row | (paper if row["part"] == "Tuned" else {}) for row in rows]
 
 
 def run_factors(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, Any]]:
@@ -207,16 +202,12 @@ def run_other(task: Task, cut: Split, job: Job, plan: Plan) -> list[dict[str, An
             reached[weight] = run_lda(task, cut, job.percent, weight, COSTS)
         else:
             transform = supervised(task, cut, job.percent, job.method, job.k, weight)
-            reached[weight] = classify(
-                task, cut, job.percent, place(task, cut, job.percent, transform), COSTS
-            )
+            places = place(task, cut, job.percent, transform)
+            reached[weight] = classify(task, cut, job.percent, places, COSTS)
+    key = {**job.key, "length": LENGTHS[0]}
     rows = [
-        {
-            "part": "Path",
-            "parameters": words(**job.key, length=LENGTHS[0], multiple=w),
-            "ours": found.validation,
-        }
-        for w, found in reached.items()
+        {"part": "Path", "parameters": words(**key, multiple=weight), "ours": found.validation}
+        for weight, found in reached.items()
     ]
     best = max(reached, key=lambda w: reached[w].validation)
     found = reached[best]
@@ -248,47 +239,32 @@ def scaling(Z: np.ndarray, length: str) -> Callable[[np.ndarray], np.ndarray]:
 def tuned(results: Results, plan: Plan) -> None:
     """Write the rows of all jobs that are not there."""
     for job in jobs(plan):
-        source = read(job.name, plan.most_rows, job.form).source
-        key = {"part": "Tuned", "dataset": job.name, "source": source, "method": job.method, "seed": job.seed}
-        if results.has(**key, parameters=words(**job.key, length=LENGTHS[0])):
+        task = read(job.name, plan.most_rows, job.form)
+        if results.has(**row_key("Tuned", task, job.method, job.seed, **job.key, length=LENGTHS[0])):
             continue
-        with one_thread(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            rows = run(job, plan)
+        rows = run(job, plan)
         # The row that says that the job is done is the last one.
         for row in sorted(
             rows, key=lambda row: (row["part"] == "Tuned", "length=unit" not in row["parameters"])
         ):
-            if not results.has(**row):
-                results.add(**row)
-        print(*job, "done", flush=True)
+            results.add(**row)
+
+
+PARTS = {"tuned": tuned}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, write the report, and return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces, in seconds")
-    parser.add_argument("--output", help="folder for the results")
-    parser.add_argument("--sets", nargs="*", choices=LABELS, help="none: only the report")
-    parser.add_argument("--methods", nargs="+", choices=METHODS)
-    parser.add_argument("--ranks", nargs="+", type=int)
-    parser.add_argument("--forms", nargs="+", choices=FORMS, help="of the newsgroups")
-    parser.add_argument("--shares", nargs="+", choices=SHARES, help="of labels")
-    parser.add_argument("--lengths", nargs="+", choices=LENGTHS, help="of the reduced rows")
-    parser.add_argument("--first", nargs="+", type=float, help="C of the SVMs that give the directions")
-    parser.add_argument("--percents", nargs="+", type=int, help="of labels, in place of --shares")
-    parser.add_argument("--splits", nargs="+", type=int)
-    options = parser.parse_args(arguments)
-    plan = QUICK if options.quick else Plan()
-    for name in ("sets", "methods", "ranks", "forms", "shares", "lengths", "first", "percents", "splits"):
-        if getattr(options, name) is not None:
-            plan = replace(plan, **{name: tuple(getattr(options, name))})
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "nmf_alpha_tuned.csv")
-    tuned(results, plan)
-    write_report(results, folder / "nmf_alpha_tuned.md")
-    print(f"Report: {folder / 'nmf_alpha_tuned.md'}")
-    return folder / "nmf_alpha_tuned.md"
+    """Compute missing rows, write the report, and return its path."""
+    takes = {
+        "sets": LABELS,
+        "methods": METHODS,
+        "ranks": int,
+        "forms": FORMS,
+        "shares": SHARES,
+        "lengths": LENGTHS,
+    }
+    takes |= {"first": float, "percents": int, "splits": int}
+    return experiment(__doc__, "nmf_alpha_tuned", Plan(), QUICK, PARTS, write_report, arguments, **takes)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results, parameter, words
+from common import Report
 from nmf_alpha_sets import LABELS, TABLE_2, TITLES
+from result_rows import Results, Row, grouped, spread, values, words
 
 TUNED = "NMF-alpha"
 ENDS = ", path to 0.01"
@@ -16,11 +17,7 @@ VARIANTS = tuple(f"{TUNED}, {name}" for name in ("perceptron", "logistic", "join
 SHORT = (TUNED + ENDS, *(name + ENDS for name in VARIANTS), f"{TUNED}, path up", f"{TUNED}, no path")
 RIVALS = ("NMF", "PCA", "SSNMF", "CNMF")
 OTHERS = (*RIVALS, "LDA", "SVM", "TSVM")
-FORMS = {
-    "unit": "rows of unit length",
-    "tf-idf": "tf-idf",
-    "libsvm": "LIBSVM's rows, all words",
-}
+FORMS = {"unit": "rows of unit length", "tf-idf": "tf-idf", "libsvm": "LIBSVM's rows, all words"}
 
 
 class Cell(NamedTuple):
@@ -54,23 +51,16 @@ class Table:
     """
 
     def __init__(self, results: Results, earlier: Results | None = None) -> None:
-        found: dict[tuple, list[dict[str, str]]] = {}
-        for row in results.select(part="Tuned"):
-            names = (parameter(row, name) for name in ("form", "labels", "r", "length"))
-            found.setdefault((row["dataset"], *names, row["method"]), []).append(row)
-        self.cells = {key: _cell(rows) for key, rows in found.items()}
-        sets, before = {key[0] for key in found}, {}
-        for row in earlier.select(part="Scores") if earlier else ():
-            if row["method"] in OTHERS and row["dataset"] in sets:
-                names = parameter(row, "labels"), parameter(row, "r")
-                said = row | {"relative": words(validation=row["relative"], multiple="")}
-                key = row["dataset"], "unit", *names, "as-placed", row["method"]
-                before.setdefault(key, []).append(said)
-        self.earlier = set()
-        for key, rows in before.items():
-            if key not in found or len(rows) > len(self.cells[key].seeds):
-                self.cells[key] = _cell(rows)
-                self.earlier.add(key)
+        keys = ("dataset", "form", "labels", "r", "length", "method")
+        self.cells = {key: _cell(rows) for key, rows in grouped(results.select(part="Tuned"), *keys).items()}
+        sets = {key[0] for key in self.cells}
+        before = grouped(earlier.select(part="Scores") if earlier else (), "dataset", "labels", "r", "method")
+        for (name, labels, r, method), rows in before.items():
+            key = name, "unit", labels, r, "as-placed", method
+            own = self.cells.get(key)
+            if method in OTHERS and name in sets and (own is None or len(rows) > len(own.seeds)):
+                said = [row | {"relative": words(validation=row["relative"], multiple="")} for row in rows]
+                self.cells[key] = _cell(said)
 
     def get(
         self, name: str, percent: int, k: int, method: str, length: str = "as-placed", form: str = "unit"
@@ -89,14 +79,11 @@ class Table:
 
     def best(self, name: str, percent: int, method: str, form: str = "unit") -> tuple[int, Cell] | None:
         """Return the number of components that is best on validation rows, of those run on most splits."""
-        found = {k: self.get(name, percent, k, method, form=form) for k in self.ranks(name, method, form)}
-        known = {k: cell for k, cell in found.items() if cell is not None}
-        if not known:
-            return None
-        most = max(len(cell.test) for cell in known.values())
-        full = {k: cell for k, cell in known.items() if len(cell.test) == most}
-        k = max(full, key=lambda k: full[k].validation.mean())
-        return k, full[k]
+        found = [(k, self.get(name, percent, k, method, form=form)) for k in self.ranks(name, method, form)]
+        known = [(k, cell) for k, cell in found if cell is not None]
+        most = max((len(cell.test) for _, cell in known), default=0)
+        full = [(k, cell) for k, cell in known if len(cell.test) == most]
+        return max(full, key=lambda item: item[1].validation.mean(), default=None)
 
     def differences(self, name: str, method: str, other: str) -> dict[tuple[int, int], np.ndarray]:
         """Return a method less another by share of labels and r, on the splits that both have."""
@@ -109,31 +96,26 @@ class Table:
         return found
 
 
-def _cell(rows: list[dict[str, str]]) -> Cell:
-    best: dict[str, tuple[float, dict[str, str], dict[str, str]]] = {}
+def _cell(rows: list[Row]) -> Cell:
+    best: dict[str, dict[str, str]] = {}
     for row in sorted(rows, key=lambda row: int(row["seed"])):
-        said = dict(word.split("=") for word in f"{row['parameters']} {row['relative']}".split())
-        if row["seed"] not in best or float(said["validation"]) > best[row["seed"]][0]:
-            best[row["seed"]] = float(said["validation"]), row, said
-    return Cell(
-        tuple(best),
-        np.array([float(row["ours"]) for _, row, _ in best.values()]),
-        np.array([validation for validation, _, _ in best.values()]),
-        tuple(said["multiple"] for _, _, said in best.values()),
-        tuple(said.get("first", "") for _, _, said in best.values()),
-    )
+        said = row | dict(word.split("=") for word in f"{row['parameters']} {row['relative']}".split())
+        if float(said["validation"]) > float(best.get(row["seed"], {}).get("validation", "-inf")):
+            best[row["seed"]] = said
+    chosen = best.values()
+    multiples, first = (tuple(said.get(name, "") for said in chosen) for name in ("multiple", "first"))
+    return Cell(tuple(best), values(chosen), values(chosen, "validation"), multiples, first)
 
 
-def _shown(values: np.ndarray) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.1f} [one split]"
-    draws = "" if len(values) == 5 else f" [{len(values)} splits]"
-    return f"{values.mean():.1f} ± {values.std():.1f}{draws}"
+def _shown(scores: np.ndarray) -> str:
+    if len(scores) == 1:
+        return f"{scores[0]:.1f} [one split]"
+    return spread(scores, 1) + ("" if len(scores) == 5 else f" [{len(scores)} splits]")
 
 
 def read_table(path: Path) -> Table:
     """Return the table of a CSV, with the rows of nmf_alpha.csv beside it."""
-    before = path.parent / "nmf_alpha.csv"
+    before = path.with_name("nmf_alpha.csv")
     return Table(Results(path), Results(before) if before.is_file() else None)
 
 
@@ -275,24 +257,25 @@ def _variants(page: Report, table: Table, name: str) -> None:
 
 
 def _multiples(page: Report, results: Results, table: Table, name: str) -> None:
-    groups: dict[tuple, dict[str, list[float]]] = {}
-    for row in results.select(part="Path", dataset=name):
-        said = dict(word.split("=", 1) for word in row["parameters"].split())
-        shown = row["method"] in (TUNED, *VARIANTS, "SSNMF")
-        if shown and (said["form"], said["length"]) == ("unit", "as-placed"):
-            key = row["method"], int(said["labels"]), int(said["r"]), said.get("first", "")
-            groups.setdefault(key, {}).setdefault(said["multiple"], []).append(float(row["ours"]))
+    rows = results.select(part="Path", dataset=name, form="unit", length="as-placed")
+    rows = [row for row in rows if row["method"] in (TUNED, *VARIANTS, "SSNMF")]
+    groups = {
+        (method, int(percent), int(k), first): {
+            m: values(o).mean() for m, o in grouped(own, "multiple").items()
+        }
+        for (method, percent, k, first), own in grouped(rows, "method", "labels", "r", "first").items()
+    }
     page.text("Validation score by supervision, mean over splits, and what the splits chose:")
-    values = sorted({m for group in groups.values() for m in group}, key=float)
+    multiples = sorted({m for group in groups.values() for m in group}, key=float)
     lines = []
     for (method, percent, k, first), group in sorted(groups.items()):
         cell = table.get(name, percent, k, method)
         if cell is not None:
-            means = (f"{np.mean(group[m]):.1f}" if m in group else "" for m in values)
+            means = (f"{group[m]:.1f}" if m in group else "" for m in multiples)
             chosen = [m for m, own in zip(cell.multiples, cell.first, strict=True) if own == first]
             label = f"{method}, {percent}%, r = {k}" + (f", C = {first}" if first else "")
             lines.append((label, *means, ", ".join(chosen)))
-    page.table(["method, labels, r, C of the directions", *values, "chosen"], lines)
+    page.table(["method, labels, r, C of the directions", *multiples, "chosen"], lines)
 
 
 def _lengths(page: Report, table: Table) -> None:

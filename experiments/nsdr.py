@@ -10,10 +10,9 @@ the CSV file.
 
 from __future__ import annotations
 
-import argparse
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
-from common import Results, one_thread, result_folder, rng_of, seconds, words
+from common import experiment, seconds
+from data_sets import Data, rng_of
 from labelfold.factorization._lsdr import LSDR
 from labelfold.factorization._nsdr import NSDR
 from labelfold.factorization._offset_model import factor_cost
@@ -42,23 +42,11 @@ from nsdr_sets import (
     read,
     small_sets,
 )
+from result_rows import Results, row_key, words
 
-FIGURE_3 = {
-    "n_components": 25,
-    "row_penalty": 1e-5,
-    "basis_penalty": 1e-5,
-    "reconstruction_share": 0.7,
-    "C": 1.0,
-    "degree": 1,
-}
-FIGURE_4 = {
-    "n_components": 11,
-    "row_penalty": 1e-6,
-    "basis_penalty": 1e-5,
-    "reconstruction_share": 0.9,
-    "C": 0.1,
-    "degree": 2,
-}
+FACTORS = ("n_components", "row_penalty", "basis_penalty", "reconstruction_share", "C", "degree")
+FIGURE_3 = dict(zip(FACTORS, (25, 1e-5, 1e-5, 0.7, 1.0, 1), strict=True))
+FIGURE_4 = dict(zip(FACTORS, (11, 1e-6, 1e-5, 0.9, 0.1, 2), strict=True))
 
 
 @dataclass(frozen=True)
@@ -163,20 +151,16 @@ def table_2(results: Results, plan: Plan) -> None:
         data = read(name, plan.most_rows)
         for method in METHODS:
             for seed, (train, test) in enumerate(folds(data, plan.folds)):
-                key = {"dataset": name, "source": data.source, "method": method, "seed": seed}
-                budget = words(tries=plan.tries, finalists=plan.finalists, splits=plan.splits)
-                if results.has(part="Table 2", parameters=budget, **key):
+                budget = {"tries": plan.tries, "finalists": plan.finalists, "splits": plan.splits}
+                key = row_key("Table 2", data, method, seed, **budget)
+                if results.has(**key):
                     continue
-                spent, (options, validation) = seconds(lambda: choose(method, data, train, seed, plan))  # noqa: B023
+                spent, (options, validation) = seconds(partial(choose, method, data, train, seed, plan))
                 error = errors(method, data, train, test, options, plan.max_iter)
-                chosen = {"part": "Table 1", "parameters": words(**options), **key}
-                if not results.has(**chosen):
-                    results.add(**chosen, ours=validation)
+                chosen = row_key("Table 1", data, method, seed, **options)
+                results.add(**chosen, ours=validation)
                 published = TABLE_2[name][PUBLISHED[method]][0] if method in PUBLISHED else ""
-                results.add(
-                    part="Table 2", parameters=budget, published=published, ours=error, seconds=spent, **key
-                )
-        print(f"Table 2: {name} done", flush=True)
+                results.add(**key, published=published, ours=error, seconds=spent)
 
 
 def table_2_as_given(results: Results, plan: Plan) -> None:
@@ -186,8 +170,7 @@ def table_2_as_given(results: Results, plan: Plan) -> None:
         for method, values in zip(TABLE_1_NAMES, TABLE_1[name], strict=True):
             options = dict(zip(TABLE_1_NAMES[method], values, strict=True))
             for seed, (train, test) in enumerate(folds(data, plan.folds)):
-                key = {"dataset": name, "source": data.source, "method": method, "seed": seed}
-                key |= {"part": "Table 2, the paper's parameters", "parameters": words(**options)}
+                key = row_key("Table 2, the paper's parameters", data, method, seed, **options)
                 if not results.has(**key):
                     error = errors(method, data, train, test, options, plan.max_iter)
                     published = TABLE_2[name][PUBLISHED[method]][0]
@@ -217,25 +200,23 @@ def pictures(results: Results, plan: Plan) -> None:
     }
     for part, (X, y) in small_sets().items():
         for method, model in models[part].items():
-            key = {"part": part, "dataset": "made", "source": "generated", "method": method, "seed": 0}
-            if results.has(parameters="error", **key):
+            key = row_key(part, Data("made", X, y, "generated"), method, 0)
+            if results.has(**key | {"parameters": "error"}):
                 continue
             fitted = model.fit(X, y)
             for i in range(len(X)):
                 for axis in (0, 1):
-                    name = words(row=i, axis=axis, truth=y[i])
-                    if not results.has(parameters=name, **key):
-                        results.add(parameters=name, ours=float(fitted.embedding_[i, axis]), **key)
+                    place = key | {"parameters": words(row=i, axis=axis, truth=y[i])}
+                    results.add(**place, ours=float(fitted.embedding_[i, axis]))
             error = float(np.mean(fitted.predict(X) != y))
             # For the embedding of the fit, which the figures show.
             placed = np.column_stack([fitted.embedding_, fitted.row_offsets_])
             found = fitted._decide(fitted._scores_of(placed))
             if method == "unsupervised":  # its own SVM is not used, but the best line
-                found = (
-                    SVC(kernel="linear", C=1e6, max_iter=10**6).fit(placed[:, :2], y).predict(placed[:, :2])
-                )
+                line = SVC(kernel="linear", C=1e6, max_iter=10**6)
+                found = line.fit(placed[:, :2], y).predict(placed[:, :2])
             shown = float(np.mean(found != y))
-            results.add(parameters="error", ours=shown, relative=error, **key)
+            results.add(**key | {"parameters": "error"}, ours=shown, relative=error)
 
 
 def convergence(results: Results, plan: Plan) -> None:
@@ -245,9 +226,8 @@ def convergence(results: Results, plan: Plan) -> None:
     few = np.full(len(data.y), -1)
     few[train] = data.y[train]
     for count in plan.iterations:
-        key = {"part": "Figure 3", "dataset": data.name, "source": data.source, "seed": 0}
-        key["parameters"] = words(iterations=count)
-        if results.has(method="test error", **key):
+        key = partial(row_key, "Figure 3", data, seed=0, iterations=count)
+        if results.has(**key(method="test error")):
             continue
         model = NSDR(**FIGURE_3, **PAPER, gamma=1.0, max_iter=count, tol=0.0).fit(data.X, few)
         weights = {"reconstruction_share": 1.0, "row_penalty": 0.0, "basis_penalty": 0.0}
@@ -265,8 +245,7 @@ def convergence(results: Results, plan: Plan) -> None:
             "test error": np.mean(model.transduction_[test] != data.y[test]),
         }
         for method, value in rows.items():
-            if not results.has(method=method, **key):
-                results.add(method=method, ours=float(value), **key)
+            results.add(**key(method=method), ours=float(value))
 
 
 def sensitivity(results: Results, plan: Plan) -> None:
@@ -275,15 +254,11 @@ def sensitivity(results: Results, plan: Plan) -> None:
     points = [{"row_penalty": u, "basis_penalty": v} for u in plan.penalties for v in plan.penalties]
     points += [{"C": C, "degree": p} for C in (0.01, 0.1, 1.0, 10.0, 100.0) for p in (1, 2, 3, 4)]
     for point in points:
-        key = {"part": "Figure 4", "dataset": data.name, "source": data.source, "method": "NSDR", "seed": 0}
-        key["parameters"] = words(**point)
-        if results.has(**key):
-            continue
-        options = FIGURE_4 | point
-        spent, found = seconds(
-            lambda: [errors("NSDR", data, a, b, options, plan.max_iter) for a, b in folds(data, plan.folds)]  # noqa: B023
-        )
-        results.add(**key, ours=float(np.mean(found)), seconds=spent)
+        key = row_key("Figure 4", data, "NSDR", 0, **point)
+        if not results.has(**key):
+            halves, options = folds(data, plan.folds), FIGURE_4 | point
+            found = [errors("NSDR", data, *fold, options, plan.max_iter) for fold in halves]
+            results.add(**key, ours=float(np.mean(found)))
 
 
 PARTS: dict[str, Callable[[Results, Plan], None]] = {
@@ -297,24 +272,7 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Compute missing rows, write the report, and return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, seconds")
-    parser.add_argument("--output", help="folder for the results")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=TABLE_2)
-    options = parser.parse_args(arguments)
-    plan = QUICK if options.quick else Plan()
-    if options.sets:
-        plan = Plan(**(vars(plan) | {"sets": tuple(options.sets)}))
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "nsdr.csv")
-    with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "nsdr.md")
-    print(f"Report: {folder / 'nsdr.md'}")
-    return folder / "nsdr.md"
+    return experiment(__doc__, "nsdr", Plan(), QUICK, PARTS, write_report, arguments, sets=TABLE_2)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,8 @@ is made from the CSV alone.
 
 from __future__ import annotations
 
-import argparse
-import signal
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,10 +20,11 @@ import numpy as np
 from scipy.stats import qmc
 from sklearn.svm import SVC
 
-from common import Results, one_thread, result_folder, seconds, words
+from common import at_most, experiment
 from labelfold.factorization import NSDR
 from nsdr_grid_report import write_report
 from nsdr_sets import GRIDS, PAPER, SCALINGS, TABLE_1, TABLE_2, TwoClasses, folds, read
+from result_rows import Results, row_key
 
 SETS = ("ionosphere", "sonar", "spect")
 STARTS = ("svd", "random")
@@ -103,55 +100,29 @@ def all_errors(
     return test, [float(np.mean(each)) for each in validation]
 
 
-class Late(Exception):
-    """The time of a point is over."""
-
-
-@contextmanager
-def at_most(limit: float) -> Iterator[None]:
-    """Raise `Late` after so many seconds of processor time."""
-
-    def stop(*_: Any) -> None:
-        raise Late
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, limit)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def grid(results: Results, plan: Plan) -> None:
     """Write the errors of every point, set and start."""
     first = drawn(1)[0]
     predicted(
         read(plan.sets[0], 40, plan.columns), np.arange(30), first, plan.starts[0], 2
     )  # compiles the loops
-    for at, options in enumerate(drawn(plan.points)):
+    part = "Grid" if plan.columns == "standardised" else f"Grid, columns {plan.columns}"
+    for options in drawn(plan.points):
         for name in plan.sets:
             data = read(name, plan.most_rows, plan.columns)
             for start in plan.starts:
-                key = {"part": "Grid", "dataset": name, "source": data.source, "method": "NSDR", "seed": 0}
-                if plan.columns != "standardised":
-                    key["part"] = f"Grid, columns {plan.columns}"
-                key["parameters"] = words(start=start, **options)
+                key = row_key(part, data, "NSDR", 0, start=start, **options)
                 if results.has(**key):
                     continue
                 published = TABLE_2[name][0][0]
                 try:
                     with at_most(LIMIT):
-                        spent, (test, validation) = seconds(lambda: all_errors(data, options, start, plan))  # noqa: B023
-                except Late:
-                    results.add(**key, published=published, relative="late", seconds=LIMIT)
+                        test, validation = all_errors(data, options, start, plan)
+                except TimeoutError:
+                    results.add(**key, published=published, relative="late")
                     continue
                 both = " ".join(f"{t:.5f}/{v:.5f}" for t, v in zip(test, validation, strict=True))
-                results.add(
-                    **key, published=published, ours=float(np.mean(test)), relative=both, seconds=spent
-                )
-        if at % 20 == 19:
-            print(f"{at + 1} points done", flush=True)
+                results.add(**key, published=published, ours=float(np.mean(test)), relative=both)
 
 
 def scalings(results: Results, plan: Plan) -> None:
@@ -161,14 +132,9 @@ def scalings(results: Results, plan: Plan) -> None:
         for scaling, kernel in product(SCALINGS, KERNELS):
             data = read(name, plan.most_rows, scaling)
             for fold, (train, test) in enumerate(folds(data, plan.folds)):
-                key = {
-                    "part": "Scaling",
-                    "dataset": name,
-                    "source": data.source,
-                    "method": "SVMs",
-                    "seed": fold,
-                }
-                key["parameters"] = words(columns=scaling, kernel=kernel, C=C, degree=degree)
+                key = row_key(
+                    "Scaling", data, "SVMs", fold, columns=scaling, kernel=kernel, C=C, degree=degree
+                )
                 if results.has(**key):
                     continue
                 options = KERNELS[kernel](data.X.shape[1])
@@ -187,27 +153,19 @@ PARTS = {"grid": grid, "scalings": scalings}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Run what is missing, write the report, and return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, seconds")
-    parser.add_argument("--output", help="folder for the results")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--points", type=int, help="the first so many points of the grid")
-    parser.add_argument("--starts", nargs="+", choices=STARTS, default=STARTS)
-    parser.add_argument("--columns", choices=SCALINGS, default="standardised", help="how they are scaled")
-    options = parser.parse_args(arguments)
-    plan = replace(QUICK if options.quick else Plan(), columns=options.columns, starts=tuple(options.starts))
-    if options.points is not None:
-        plan = replace(plan, points=options.points)
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "nsdr_grid.csv")
-    with one_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "nsdr_grid.md")
-    print(f"Report: {folder / 'nsdr_grid.md'}")
-    return folder / "nsdr_grid.md"
+    """Compute missing rows, write the report, and return its path."""
+    return experiment(
+        __doc__,
+        "nsdr_grid",
+        Plan(),
+        QUICK,
+        PARTS,
+        write_report,
+        arguments,
+        points=int,
+        starts=STARTS,
+        columns=SCALINGS,
+    )
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
 from nsdr_sets import FILES, TABLE_2
+from result_rows import Results, Row, grouped, parameter, spread, values
 
 
 class Errors(NamedTuple):
@@ -26,7 +27,7 @@ def errors_of(results: Results, name: str, start: str | None = None) -> Errors:
     return Errors(both[..., 0], both[..., 1])
 
 
-def _in_time(results: Results, name: str) -> list[dict[str, str]]:
+def _in_time(results: Results, name: str) -> list[Row]:
     return [row for row in results.select(part="Grid", dataset=name) if row["relative"] != "late"]
 
 
@@ -64,10 +65,6 @@ def write_report(results: Results, path: Path) -> None:
         _grid(page, results, names)
     _scalings(page, results)
     page.write()
-
-
-def _shown(values: np.ndarray) -> str:
-    return f"{values.mean():.3f} ± {values.std():.3f}"
 
 
 def _grid(page: Report, results: Results, names: list[str]) -> None:
@@ -110,51 +107,36 @@ def _grid(page: Report, results: Results, names: list[str]) -> None:
     lines = []
     for name in names:
         published = TABLE_2[name][0]
+        sampling = np.sqrt(published[0] * (1 - published[0]) / (FILES[name][1] / n_folds))
         for start in (*starts, None):
             found = errors_of(results, name, start)
             means = found.test.mean(axis=1)
-            each, one = by_fold(found), by_set(found)
-            lines.append(
-                (
-                    f"{name}, {start or 'both starts'}",
-                    len(means),
-                    "{:.3f} ± {:.3f}".format(*published),
-                    f"{np.sqrt(published[0] * (1 - published[0]) / (FILES[name][1] / n_folds)):.3f}",
-                    f"{_shown(each)} ({_verdict(each, published[0])})",
-                    f"{_shown(one)} ({_verdict(one, published[0])})",
-                    f"{100 * np.mean(means <= published[0] + 5e-4):.1f}%",
-                    _shown(in_hindsight(found)),
-                )
-            )
-    page.table(
-        [
-            "set, start",
-            "points",
-            "published",
-            "sampling",
-            "chosen in each fold",
-            "one choice for all folds",
-            "points at the published error",
-            "in hindsight, on test rows",
-        ],
-        lines,
-    )
+            chosen = [
+                f"{spread(e, 3)} ({_verdict(e, published[0])})" for e in (by_fold(found), by_set(found))
+            ]
+            share = f"{100 * np.mean(means <= published[0] + 5e-4):.1f}%"
+            line = [f"{name}, {start or 'both starts'}", len(means), "{:.3f} ± {:.3f}".format(*published)]
+            lines.append([*line, f"{sampling:.3f}", *chosen, share, spread(in_hindsight(found), 3)])
+    heads = [
+        "set, start",
+        "points",
+        "published",
+        "sampling",
+        "chosen in each fold",
+        "one choice for all folds",
+    ]
+    page.table([*heads, "points at the published error", "in hindsight, on test rows"], lines)
     page.text("In words:", "\n".join(f"* {_in_words(name, errors_of(results, name))}" for name in names))
     page.text(
         "## The distribution over the grid", "Quantiles of the mean test error over points, both starts."
     )
     shares = (0, 1, 5, 25, 50, 75)
-    page.table(
-        ["set", "published", *("least" if s == 0 else f"{s}%" for s in shares)],
-        [
-            (
-                name,
-                f"{TABLE_2[name][0][0]:.3f}",
-                *(f"{np.percentile(errors_of(results, name).test.mean(axis=1), s):.3f}" for s in shares),
-            )
-            for name in names
-        ],
-    )
+    lines = []
+    for name in names:
+        means = errors_of(results, name).test.mean(axis=1)
+        quantiles = (f"{np.percentile(means, share):.3f}" for share in shares)
+        lines.append((name, f"{TABLE_2[name][0][0]:.3f}", *quantiles))
+    page.table(["set", "published", *("least" if share == 0 else f"{share}%" for share in shares)], lines)
     caption = (
         "Mean test error over the folds, of all points of the grid from both starts. Solid: published. Dashed: "
         "chosen in each fold on validation rows."
@@ -171,15 +153,8 @@ def _grid(page: Report, results: Results, names: list[str]) -> None:
         differences = _between_starts(results, name, starts)
         if len(differences):
             error = differences.std() / np.sqrt(len(differences))
-            better, worse = np.mean(differences < -1e-4), np.mean(differences > 1e-4)
-            lines.append(
-                (
-                    name,
-                    f"{differences.mean():+.4f} ± {error:.4f}",
-                    f"{100 * better:.0f}%",
-                    f"{100 * worse:.0f}%",
-                )
-            )
+            better, worse = (f"{np.mean(share):.0%}" for share in (differences < -1e-4, differences > 1e-4))
+            lines.append((name, f"{differences.mean():+.4f} ± {error:.4f}", better, worse))
     page.table(["set", "random less svd", "better", "worse"], lines)
     page.text(
         "## Which values do well",
@@ -205,7 +180,7 @@ def _in_words(name: str, found: Errors) -> str:
     )
 
 
-def _late_by_degree(rows: list[dict[str, str]]) -> str:
+def _late_by_degree(rows: list[Row]) -> str:
     late = [parameter(row, "degree") for row in rows if row["relative"] == "late"]
     return ", ".join(f"{late.count(degree)} of degree {degree}" for degree in sorted(set(late)))
 
@@ -228,10 +203,11 @@ def _by_value(page: Report, results: Results, name: str) -> None:
     published = TABLE_2[name][0][0] + 5e-4
     lines = []
     for key in ("row_penalty", "basis_penalty", "share", "iterations", "reconstruction_share", "C", "degree"):
-        cells = []
-        for value in sorted({parameter(row, key) for row in rows}, key=float):
-            here = np.array([float(row["ours"]) for row in rows if parameter(row, key) == value])
-            cells.append(f"{value}: {here.mean():.3f} ({(here <= published).sum()})")
+        found = {value: values(own) for value, own in grouped(rows, key).items()}
+        cells = (
+            f"{value}: {e.mean():.3f} ({(e <= published).sum()})"
+            for value, e in sorted(found.items(), key=lambda item: float(item[0]))
+        )
         lines.append((key, ", ".join(cells)))
     page.table([f"{name}", "value: mean error (points at the published error)"], lines)
 
@@ -255,7 +231,7 @@ def _scalings(page: Report, results: Results) -> None:
     rows = results.select(part="Scaling")
     if not rows:
         return
-    ways = list(dict.fromkeys((parameter(row, "columns"), parameter(row, "kernel")) for row in rows))
+    ways = list(grouped(rows, "columns", "kernel"))
     page.text(
         "## What the paper's own SVMs say about its data",
         "The paper does not say how columns were scaled. Its SVMs have no start and no iterations, so they can be "
@@ -263,17 +239,11 @@ def _scalings(page: Report, results: Results) -> None:
         "kernel. Mean error ± deviation over folds.",
     )
     lines = []
-    for name in TABLE_2:
-        here = [row for row in rows if row["dataset"] == name]
-        cells = []
-        for way in ways:
-            found = [
-                float(row["ours"])
-                for row in here
-                if (parameter(row, "columns"), parameter(row, "kernel")) == way
-            ]
-            cells.append(_shown(np.array(found)))
-        lines.append((name, "{:.3f} ± {:.3f}".format(*TABLE_2[name][3]), *cells))
+    for name, here in grouped(rows, "dataset").items():
+        own = grouped(here, "columns", "kernel")
+        lines.append(
+            (name, "{:.3f} ± {:.3f}".format(*TABLE_2[name][3]), *(spread(own[way], 3) for way in ways))
+        )
     page.table(["set", "published", *(f"{columns}, {kernel}" for columns, kernel in ways)], lines)
     _unscaled(page, results)
 
@@ -299,5 +269,5 @@ def _unscaled(page: Report, results: Results) -> None:
         )
 
 
-def _by_point(rows: list[dict[str, str]]) -> dict[str, float]:
+def _by_point(rows: list[Row]) -> dict[str, float]:
     return {row["parameters"]: float(row["ours"]) for row in rows if row["relative"] != "late"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
 from nsdr_sets import METHODS, PUBLISHED, TABLE_1_NAMES, TABLE_2, small_sets
+from result_rows import Results, Row, grouped, parameter, spread, values
 
 
 def write_report(results: Results, path: Path) -> None:
@@ -42,11 +44,8 @@ def _report_table(page: Report, results: Results) -> None:
         "without labels, as in the paper. The paper's grid has learning rates, which say how far its descent comes; "
         "here the number of iterations, 10 or 30, is chosen in their place.",
     )
-    lines = [
-        [name, *(_cell(rows, name, method) for method in METHODS)]
-        for name in TABLE_2
-        if any(r["dataset"] == name for r in rows)
-    ]
+    sets = grouped(rows, "dataset")
+    lines = [[name, *(_cell(rows, name, method) for method in METHODS)] for name in TABLE_2 if name in sets]
     page.table(["set", *METHODS], lines)
     given = results.select(part="Table 2, the paper's parameters")
     if given:
@@ -56,36 +55,26 @@ def _report_table(page: Report, results: Results) -> None:
             [
                 [name, *(_cell(given, name, method) for method in TABLE_1_NAMES)]
                 for name in TABLE_2
-                if any(r["dataset"] == name for r in given)
+                if name in grouped(given, "dataset")
             ],
         )
     page.text("Seconds of processor time that a search took, mean over sets and folds:")
-    spent = [np.mean([float(r["seconds"]) for r in rows if r["method"] == m] or [np.nan]) for m in METHODS]
-    page.table(METHODS, [[f"{s:.2f}" for s in spent]])
+    spent = [f"{values([r for r in rows if r['method'] == m], 'seconds').mean():.2f}" for m in METHODS]
+    page.table(METHODS, [spent])
     page.text("### Table 1: what was chosen", "For each method and set, fold by fold.")
-    chosen = results.select(part="Table 1")
-    page.table(
-        ["set, method", "parameters (validation error)"],
-        [
-            (
-                f"{name}, {method}",
-                "; ".join(
-                    f"{r['parameters']} ({float(r['ours']):.3f})"
-                    for r in chosen
-                    if (r["dataset"], r["method"]) == (name, method)
-                ),
-            )
-            for name in TABLE_2
-            for method in METHODS
-            if any((r["dataset"], r["method"]) == (name, method) for r in chosen)
-        ],
-    )
+    chosen = grouped(results.select(part="Table 1"), "dataset", "method")
+    lines = []
+    for place in itertools.product(TABLE_2, METHODS):
+        own = sorted(chosen.get(place, []), key=lambda row: int(row["seed"]))
+        if own:
+            cells = [f"{row['parameters']} ({float(row['ours']):.3f})" for row in own]
+            lines.append((", ".join(place), "; ".join(cells)))
+    page.table(["set, method", "parameters (validation error)"], lines)
 
 
-def _cell(rows: list[dict[str, str]], name: str, method: str) -> str:
+def _cell(rows: list[Row], name: str, method: str) -> str:
     """Return the mean error over folds and its deviation, and the published ones."""
-    found = [float(r["ours"]) for r in rows if (r["dataset"], r["method"]) == (name, method)]
-    cell = f"{np.mean(found):.3f} ± {np.std(found):.3f}" if found else ""
+    cell = spread([row for row in rows if (row["dataset"], row["method"]) == (name, method)], 3)
     if method in PUBLISHED:
         cell += " ({:.3f} ± {:.3f})".format(*TABLE_2[name][PUBLISHED[method]])
     return cell
@@ -129,15 +118,9 @@ def _report_pictures(page: Report, results: Results) -> None:
                 for axis, row in zip(axes[2:], rows, strict=True):
                     U, truth = _points(results, part, row["method"])
                     axis.scatter(*U[truth == side].T, c=color, s=18)
-            for axis, title in zip(
-                axes,
-                [
-                    "a) the data",
-                    "b) and noise",
-                    *(f"{c}) {r['method']}" for c, r in zip("cd", rows, strict=True)),
-                ],
-                strict=True,
-            ):
+            titles = ["a) the data", "b) and noise"]
+            titles += [f"{c}) {row['method']}" for c, row in zip("cd", rows, strict=True)]
+            for axis, title in zip(axes, titles, strict=True):
                 axis.set_title(title, fontsize=10)
                 axis.tick_params(labelsize=7)
             return figure
@@ -160,14 +143,8 @@ def _report_convergence(page: Report, results: Results) -> None:
 
     def draw(plt: Any) -> Any:
         figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-        for axis, methods in zip(
-            axes,
-            (
-                ("reconstruction", "classification"),
-                ("train error", "train error, as new rows", "test error"),
-            ),
-            strict=True,
-        ):
+        errors = ("train error", "train error, as new rows", "test error")
+        for axis, methods in zip(axes, (("reconstruction", "classification"), errors), strict=True):
             for method in methods:
                 here = [r for r in rows if r["method"] == method]
                 x = [int(parameter(r, "iterations")) for r in here]

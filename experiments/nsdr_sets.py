@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from common import dense_classes, load, rng_of
+from data_sets import dense_classes, load, rng_of
 
 # Error and its deviation: NSDR, LSDR (smooth hinge), PCA-SVMs, SVMs.
 TABLE_2 = {

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from common import RESULTS, Report, Results, parameter
+from common import RESULTS, Report
 from nmf_alpha_tuned_report import write_compared
 from papers_parts import read
 from papers_parts.cells import Cell, draws, write_counts, write_grid, write_missed
+from result_rows import Results, grouped, mean_and_error, parameter, values
 from two_stage_parts import classifier_report, scaling_report
 from two_stage_parts.sets import BOUND
 
@@ -45,21 +46,14 @@ def two_stage(page: Report, texts: Texts) -> list[Cell]:
         "solution's norm, so that Table 2 is " + ("**missed**." if above else "**reached** in every cell."),
         texts["table_2"],
     )
-    names = list(dict.fromkeys(row["dataset"] for row in rows))
     lines = []
-    for name in names:
-        own = [row for row in rows if row["dataset"] == name and row["published"]]
+    for name, all_rows in grouped(rows, "dataset").items():
+        own = [row for row in all_rows if row["published"]]
         svd = [row for row in own if parameter(row, "against") == "svd"]
-        lines.append(
-            [
-                name,
-                f"{max(float(row['published']) for row in svd):.1e}",
-                f"{max(float(row['ours']) for row in svd):.1e}",
-                f"{max(float(row['relative']) for row in rows if row['dataset'] == name):.1e}",
-                len({(row["method"], row["parameters"]) for row in svd}),
-                "reached" if all(float(row["relative"]) <= BOUND for row in own) else "**missed**",
-            ]
-        )
+        largest = (values(svd, "published").max(), values(svd).max(), values(all_rows, "relative").max())
+        verdict = "reached" if (values(own, "relative") <= BOUND).all() else "**missed**"
+        count = len({(row["method"], row["parameters"]) for row in svd})
+        lines.append([name, *(f"{value:.1e}" for value in largest), count, verdict])
     page.table(["set", "published, largest", "ours, largest", "relative, largest", "cells", ""], lines)
     page.text("## A classifier on every real set", classifier_report.ABOUT, texts["classifiers"])
     page.table(classifier_report.HEADER, classifier_report.lines(results))
@@ -150,8 +144,7 @@ def _gains(own: list[Cell], paper: list[Cell]) -> list[tuple[str, str, str]]:
     for cell in own:
         method = cell.method.split(",")[0]
         gain = np.subtract(cell.ours, known[cell.dataset, method][: len(cell.ours)])
-        error = gain.std(ddof=1) / np.sqrt(len(gain))
-        lines.append((cell.dataset, method, f"{gain.mean():+.2f} ± {error:.2f}"))
+        lines.append((cell.dataset, method, mean_and_error(gain)))
     return lines
 
 

@@ -2,8 +2,8 @@
 
     python experiments/settings.py                       everything, hours
     python experiments/settings.py --methods lda pcals   some methods
-    python experiments/settings.py --part registry       only the registry's settings
-    python experiments/settings.py --part labels         cross-validation on the labels, where the registry is behind
+    python experiments/settings.py --parts registry      only the registry's settings
+    python experiments/settings.py --parts labels        cross-validation on the labels, where the registry is behind
     python experiments/settings.py --quick               a small test, seconds
 
 Eight tables, 50 labels, five draws; accuracy on the hidden rows. The settings of a method, in random order, have 20
@@ -17,11 +17,8 @@ the three files. Delete settings_registry.csv when the registry has changed.
 
 from __future__ import annotations
 
-import argparse
-import signal
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,13 +27,15 @@ from typing import Any
 
 import numpy as np
 
-from common import Results, one_thread, result_folder, words
+from common import at_most, experiment
+from data_sets import accuracy, masked
 from delivered_baselines import Table, draw, read
 from labelfold.app.registry import METHODS, Method, ranked_methods
 from labelfold.app.registry._adapters import left_out_splits
 from labelfold.app.registry._column_forms import chosen_form
 from labelfold.app.registry._method import Facts
 from labelfold.labels import read_labels
+from result_rows import Results, beside, row_key, words
 from settings_grids import GRIDS, MOST, prepared
 from settings_report import behind, write_report
 
@@ -56,7 +55,6 @@ class Plan:
     limit: float = (
         20.0  # seconds of processor time: of the registry's fit, and of all settings on the first draw
     )
-    parts: tuple[str, ...] = ("registry", "settings", "labels")
 
 
 QUICK = Plan(sets=("wine", "medicine_space"), methods=("lda", "naive-bayes"), draws=2, tries=3, most_rows=80)
@@ -76,13 +74,12 @@ def warm(method: Method, table: Table, plan: Plan) -> None:
     few = draw(table.y, plan.labels, "warm", table.name)
     rows, y = table.X[few], table.y[few].copy()
     y[::3] = -1
-    with one_thread(), warnings.catch_warnings(), suppress(Exception):
-        warnings.simplefilter("ignore")
+    with suppress(Exception):
         registered(method, rows).fit(rows, y).predict(rows)
 
 
-def cells(registry: Results, settings: Results, plan: Plan) -> None:
-    """Write the accuracy of every method with the registry's and every other setting, for every table and draw."""
+def cells(registry: Results | None, settings: Results | None, plan: Plan) -> None:
+    """Write the accuracy of every method with the registry's or every other setting, for every table and draw."""
     there = {method.name for method in ranked_methods() if method.available}
     warmed: set[str] = set()
     for seed in range(plan.draws):
@@ -94,23 +91,23 @@ def cells(registry: Results, settings: Results, plan: Plan) -> None:
                 if method.name not in warmed:
                     warm(method, table, plan)
                     warmed.add(method.name)
-                if "registry" in plan.parts:
+                if registry is not None:
                     made = partial(_registered, method, table.X)
                     cell(registry, plan.limit, table, method.name, "registry", seed, made, plan)
-                if "settings" in plan.parts:
+                if settings is not None:
                     left = plan.limit
                     for parameters, make in settings_of(method, table.X, plan.tries):
                         left -= cell(settings, left, table, method.name, parameters, seed, make, plan)
                         # the first draw decides which settings there is time for
                         left = left if seed == 0 else plan.limit
-            print(f"draw {seed}: {method.name} done", flush=True)
 
 
-def what_labels_tell(registry: Results, settings: Results, labels: Results, plan: Plan) -> None:
+def what_labels_tell(settings: Results, plan: Plan) -> None:
     """Write the cross-validated score of each setting on the labels, if the registry's choice is behind.
 
     Labels are hidden in turn and all rows stay. Only settings that finished in every draw are used.
     """
+    registry, labels = beside(settings, "settings_registry"), beside(settings, "settings_labels")
     for name, method in behind(registry, settings):
         if name not in plan.sets or method not in plan.methods:
             continue
@@ -119,19 +116,15 @@ def what_labels_tell(registry: Results, settings: Results, labels: Results, plan
             known = draw(table.y, plan.labels, name, seed)
             splits, tested = left_out_splits(table.y[known], 5, seed)
             for parameters, make in settings_of(METHODS[method], table.X, plan.tries):
-                key = {"part": "Labels", "dataset": name, "source": table.source, "method": method}
-                key |= {"parameters": parameters, "seed": seed}
+                key = row_key("Labels", table, method, seed) | {"parameters": parameters}
                 late = settings.select(**key | {"part": "Settings", "published": "late"})
                 if labels.has(**key) or late:
                     continue
-                start, said = process_time(), np.full(len(known), -1)
-                with one_thread(), warnings.catch_warnings(), suppress(Exception):
-                    warnings.simplefilter("ignore")
+                said = np.full(len(table.y), -1)
+                with suppress(Exception):
                     for train, test in splits:
-                        said[test] = _said(make, table, known[train])[known[test]]
-                right = 100 * float(np.mean(said[tested] == table.y[known[tested]]))
-                labels.add(**key, ours=right, seconds=process_time() - start)
-        print(f"{method} on {name}: what the labels tell", flush=True)
+                        said[known[test]] = _said(make, table, known[train])[known[test]]
+                labels.add(**key, ours=accuracy(table.y, said, known[tested]))
 
 
 def settings_of(method: Method, X: Any, tries: int) -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
@@ -161,86 +154,50 @@ def cell(
 
     A setting that took too long in an earlier draw is not tried again on that table.
     """
-    key = {"part": "Settings", "dataset": table.name, "source": table.source, "method": method}
-    key |= {"parameters": parameters}
-    if results.has(**key, seed=seed):
-        return float(results.select(**key, seed=seed)[0]["seconds"])
+    key = row_key("Settings", table, method, seed) | {"parameters": parameters}
+    if results.has(**key):
+        return float(results.select(**key)[0]["seconds"] or 0)
     known = draw(table.y, plan.labels, table.name, seed)
     hidden = np.setdiff1d(np.arange(len(table.y)), known)
     failed, spent, right = "late", 0.0, np.nan
-    if limit > 0 and not results.select(**key, published="late"):
+    late = {name: key[name] for name in key if name != "seed"} | {"published": "late"}
+    if limit > 0 and not results.select(**late):
         start = process_time()
         try:
-            with one_thread(), at_most(limit), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with at_most(limit):
                 said = _said(make, table, known)
-            failed, right = "", 100 * float(np.mean(said[hidden] == table.y[hidden]))
+            failed, right = "", accuracy(table.y, said, hidden)
         except TimeoutError:
             pass
         except Exception as error:
             failed = f"{type(error).__name__}: {error}".splitlines()[0][:80]
         spent = process_time() - start
-    results.add(**key, seed=seed, published=failed, ours=right, seconds=spent)
+    # seconds count on the first draw only
+    results.add(**key, published=failed, ours=right, seconds=spent if seed == 0 else "")
     return spent
 
 
 def _said(make: Callable[[], tuple[Any, Any]], table: Table, known: np.ndarray) -> np.ndarray:
     rows, model = make()
-    return model.fit(rows, _partly(table, known)).predict(rows)
+    return model.fit(rows, masked(table.y, known)).predict(rows)
 
 
-def _partly(table: Table, known: np.ndarray) -> np.ndarray:
-    """Return class codes of the known rows, and -1 for the others."""
-    y = np.full(len(table.y), -1)
-    y[known] = table.y[known]
-    return y
-
-
-@contextmanager
-def at_most(limit: float) -> Iterator[None]:
-    """Raise TimeoutError after ``limit`` seconds of processor time; compiled code ends first."""
-
-    def stop(*_: Any) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, limit, 1.0)  # repeated, since a compiler callback may swallow it
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+PARTS = {
+    "registry": lambda results, plan: cells(beside(results, "settings_registry"), None, plan),
+    "settings": lambda results, plan: cells(None, results, plan),
+    "labels": what_labels_tell,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, and write the report."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of two tables")
-    parser.add_argument("--sets", nargs="+", choices=SETS)
-    parser.add_argument("--methods", nargs="+", choices=list(GRIDS))
-    parser.add_argument("--part", nargs="+", choices=Plan.parts)
-    parser.add_argument("--draws", type=int)
-    parser.add_argument("--tries", type=int, help=f"settings of a method, at most {MOST}")
-    parser.add_argument("--output", help="folder of the results")
-    options = parser.parse_args(arguments)
-    given = {"sets": options.sets and tuple(options.sets), "draws": options.draws, "tries": options.tries}
-    given |= {
-        "methods": options.methods and tuple(options.methods),
-        "parts": options.part and tuple(options.part),
-    }
-    plan = QUICK if options.quick else Plan()
-    plan = Plan(**vars(plan) | {name: value for name, value in given.items() if value is not None})
-    folder = result_folder(options.quick, options.output)
-    registry, settings, labels = (
-        Results(folder / f"{name}.csv") for name in ("settings_registry", "settings", "settings_labels")
-    )
-    cells(registry, settings, plan)
-    if "labels" in plan.parts:
-        what_labels_tell(registry, settings, labels, plan)
-    page = folder / "settings.md"
-    write_report(registry, settings, labels, page)
-    print(f"Report: {page}")
-    return page
+    """Compute missing rows, write the report, and return its path."""
+
+    def write(settings: Results, path: Path) -> None:
+        registry, labels = (beside(settings, f"settings_{name}") for name in ("registry", "labels"))
+        write_report(registry, settings, labels, path)
+
+    takes = {"sets": SETS, "methods": GRIDS, "draws": int, "tries": int}
+    return experiment(__doc__, "settings", Plan(), QUICK, PARTS, write, arguments, **takes)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
 import labelfold
-from common import rng_of
+from data_sets import rng_of
 from labelfold.app.registry._adapters import Coded, Labelled, ReduceThenClassify
 from labelfold.app.registry._predictors import Spreading
 from labelfold.app.registry._reducers import ScikitLDA
@@ -182,10 +182,7 @@ GRIDS: dict[str, Grid] = {
         ),
         {"k": _SIZES, "reconstruction": _DECADES[3:], "width": (0.5, 1.0, 2.0)} | _SCALE,
     ),
-    "kernel-laprls": Grid(
-        lambda X, **weights: _laprls(X, kernel="rbf", **weights),
-        _LAPRLS | _SCALE,
-    ),
+    "kernel-laprls": Grid(lambda X, **weights: _laprls(X, kernel="rbf", **weights), _LAPRLS | _SCALE),
     "nmf-svm": _parts(
         lambda k, random_state: NMF(k, init="nndsvda", max_iter=500, random_state=random_state), {}
     ),

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results
+from common import Report
+from result_rows import Results, Row, by_seed, grouped
 
 BAR = 2.0  # points below the best in hindsight
 _FIXED = "fixed, since choosing it by the labels gains nothing on ten other tables (mean difference"
@@ -45,8 +46,7 @@ def write_report(registry: Results, settings: Results, labels: Results, path: Pa
         "could do: the setting for a draw is the one that predicts most of its labelled rows in five-fold "
         "cross-validation, all of the settings tried.",
     )
-    sets = list(dict.fromkeys(row["dataset"] for row in registry.rows))
-    methods = list(dict.fromkeys(row["method"] for row in registry.rows))
+    sets, methods = grouped(registry.rows, "dataset"), grouped(registry.rows, "method")
     found = _all(registry, settings, labels)
     gaps = {key: value.gap for key, value in found.items() if value is not None}
     draws = [value.draws for value in found.values() if value is not None]
@@ -60,7 +60,7 @@ def write_report(registry: Results, settings: Results, labels: Results, path: Pa
     page.text(f"{near} of {len(apart)} are within {BAR:g} points of settings chosen apart, or above them.")
     page.text(f"## More than {BAR:g} points below")
     lines = [[m, s, *_line(found[s, m], WHY.get((s, m)))] for (s, m), gap in gaps.items() if not gap >= -BAR]
-    heads = (
+    heads = [
         "method",
         "table",
         "registry",
@@ -69,8 +69,8 @@ def write_report(registry: Results, settings: Results, labels: Results, path: Pa
         "difference",
         "chosen apart",
         "by the labels",
-    )
-    page.table((*heads, "why not"), lines)
+    ]
+    page.table([*heads, "why not"], lines)
     page.write()
 
 
@@ -81,8 +81,8 @@ def behind(registry: Results, settings: Results) -> list[tuple[str, str]]:
 
 
 def _all(*results: Results) -> dict[tuple[str, str], Compared | None]:
-    keys = dict.fromkeys((row["dataset"], row["method"]) for row in results[0].rows)
-    return {(s, m): _compare(*(one.select(dataset=s, method=m) for one in results)) for s, m in keys}
+    groups = [grouped(one.rows, "dataset", "method") for one in results]
+    return {key: _compare(*(group.get(key, []) for group in groups)) for key in groups[0]}
 
 
 class Compared(NamedTuple):
@@ -116,47 +116,37 @@ class Compared(NamedTuple):
 
 
 def _line(one: Compared, known: str | None) -> list[str]:
-    why = one.failed
-    if not why and one.draws == 1:
+    if one.failed:
+        why = one.failed
+    elif one.draws == 1:
         why = "one draw: the luck of so many tries"
-    elif not why and one.ours >= one.apart - BAR:
+    elif one.ours >= one.apart - BAR:
         why = "the luck of so many tries: within the bar of settings chosen apart"
-    elif not why and one.ours >= one.told - BAR:
+    elif one.ours >= one.told - BAR:
         why = "so few labels cannot tell: within the bar of settings chosen by them"
-    elif not why and one.ours >= one.told - BAR - one.told_error:
+    elif one.ours >= one.told - BAR - one.told_error:
         behind_by = f"{_number(one.told - one.ours)} ± {_number(one.told_error)}"
         why = f"five draws cannot tell: {behind_by} points below settings chosen by the labels"
-    elif not why:
+    else:
         why = known or "the registry does not find it: settings chosen by the labels are better"
     difference = f"{_number(one.gap)} ± {_number(one.error)}"
-    return [
-        _number(one.ours),
-        _number(one.best),
-        one.which,
-        difference,
-        _number(one.apart),
-        _number(one.told),
-        why,
-    ]
+    means = _number(one.ours), _number(one.best), one.which, difference, _number(one.apart), _number(one.told)
+    return [*means, why]
 
 
-def _compare(
-    registered: list[dict[str, str]], tried: list[dict[str, str]], told: Sequence[dict[str, str]] = ()
-) -> Compared | None:
+def _compare(registered: list[Row], tried: list[Row], told: Sequence[Row] = ()) -> Compared | None:
     """Return a method with the registry's setting beside others, over common draws."""
-    registry = {row["seed"]: float(row["ours"]) for row in registered}
-    by_setting: dict[str, dict[str, float]] = {}
-    for row in tried:
-        by_setting.setdefault(row["parameters"], {})[row["seed"]] = float(row["ours"])
-    seeds = [seed for seed in registry if any(seed in values for values in by_setting.values())]
+    registry = by_seed(registered)
+    by_setting = {text: by_seed(rows) for text, rows in grouped(tried, "parameters").items()}
+    seeds = [seed for seed in registry if any(seed in own for own in by_setting.values())]
     # settings that were too slow or failed in a draw have no mean
-    values = {name: np.array([a.get(seed, np.nan) for seed in seeds]) for name, a in by_setting.items()}
-    values = {name: a for name, a in values.items() if not np.isnan(a).any()}
-    if not seeds or not values:
+    whole = {name: np.array([a.get(seed, np.nan) for seed in seeds]) for name, a in by_setting.items()}
+    whole = {name: a for name, a in whole.items() if not np.isnan(a).any()}
+    if not seeds or not whole:
         return None
-    ours, table = np.array([registry[seed] for seed in seeds]), np.array(list(values.values()))
+    ours, table = np.array([registry[seed] for seed in seeds]), np.array(list(whole.values()))
     best = int(table.mean(axis=1).argmax())
-    gap, n, names = ours - table[best], len(seeds), list(values)
+    gap, n, names = ours - table[best], len(seeds), list(whole)
     others = [np.delete(table, i, axis=1).mean(axis=1).argmax() for i in range(n)] if n > 1 else []
     scores = {(row["parameters"], row["seed"]): float(row["ours"]) for row in told}
     chosen = [max(range(len(table)), key=lambda j: scores.get((names[j], seed), -1.0)) for seed in seeds]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,19 +23,10 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.model_selection import StratifiedKFold
 
-from common import (
-    Results,
-    dense_classes,
-    load,
-    one_thread,
-    published,
-    result_folder,
-    rng_of,
-    seconds,
-    sparse_text,
-    words,
-)
+from common import experiment
+from data_sets import Data, dense_classes, load, masked, rng_of, several_classes, sparse_text
 from labelfold import KernelPCALS, LapRLS
+from result_rows import Results, published, row_key, words
 from subspace_causes import causes
 from subspace_checks import check
 from subspace_choice import choices
@@ -45,6 +36,7 @@ from subspace_methods import (
     KERNEL_WEIGHT,
     METHODS,
     MOST,
+    N_LANDMARKS,
     PENALTIES,
     REGISTERED,
     SIZES,
@@ -91,7 +83,7 @@ class Plan:
     many_labels: int = 500  # labels of the large set
     configurations: int = MOST
     all_configurations: int = 900
-    n_landmarks: int = 500
+    n_landmarks: int = N_LANDMARKS
     most_rows: int | None = None
     toy_rows: int = 200  # rows of each class
     sizes: tuple[int, ...] = SIZES
@@ -146,11 +138,7 @@ def read(name: str, plan: Plan) -> Rows:
 
 def draw(data: Rows, count: int, seed: int) -> np.ndarray:
     """Return random rows to be labelled, with both classes among them."""
-    rng = rng_of("labels", data.name, count, seed)
-    while True:
-        known = np.sort(rng.permutation(len(data.y))[:count])
-        if len(set(data.y[known].tolist())) == 2:
-            return known
+    return np.sort(several_classes(rng_of("labels", data.name, count, seed), data.y, count))
 
 
 def tasks_of(data: Rows, known: np.ndarray, seed: int) -> list[Task]:
@@ -205,53 +193,44 @@ def _table(results: Results, plan: Plan, name: str, methods: Sequence[str], suff
         count = labels_of(data, plan)
         part = ("Table 1" if name in TABLE_1 else "Table 3") + suffix
         for method in methods:
-            key = {"part": part, "dataset": name, "source": data.source, "method": method}
-            missing = [
-                seed
-                for seed in range(plan.splits)
-                if not any(row["seed"] == str(seed) for row in results.select(**key))
-            ]
-            if not missing:
-                continue
-            step = TOGETHER.get(method, len(missing)) if len(data.y) <= MOST_AT_ONCE else len(missing)
-            spent = 0.0
-            for start in range(0, len(missing), step):
-                spent += _some_draws(results, data, key, count, missing[start : start + step])
-            print(f"{part}: {name}, {method}: {spent:.0f} s", flush=True)
+            key = row_key(part, data, method, 0)
+            seeds = missing(results, key, range(plan.splits))
+            step = TOGETHER.get(method, len(seeds)) if len(data.y) <= MOST_AT_ONCE else len(seeds)
+            for start in range(0, len(seeds), step or 1):
+                _some_draws(results, data, key, count, seeds[start : start + step])
 
 
-def _some_draws(results: Results, data: Rows, key: dict[str, str], count: int, seeds: list[int]) -> float:
-    """Write the rows of some draws of one method; return their seconds."""
+def missing(results: Results, key: dict[str, Any], seeds: Iterable[int]) -> list[int]:
+    """Return the seeds for which a method has no row of this part and set."""
+    names = ("part", "dataset", "source", "method")
+    there = {row["seed"] for row in results.select(**{name: key[name] for name in names})}
+    return [seed for seed in seeds if str(seed) not in there]
+
+
+def _some_draws(results: Results, data: Rows, key: dict[str, Any], count: int, seeds: list[int]) -> None:
+    """Write the rows of some draws of one method."""
     groups = [tasks_of(data, draw(data, count, seed), seed) for seed in seeds]
     run = METHODS[key["method"]]
     # A pursuit is expensive, and the complete task needs only the chosen configuration. Graphs and kernels give
     # results for all tasks at once.
     later = key["method"] in TOGETHER
     tasks = [task for group in groups for task in group[later:]]
-    spent, found = seconds(lambda: accuracies(data, run(data, tasks), tasks))
+    found = accuracies(data, run(data, tasks), tasks)
     value = table_value(data.name, key["method"])
-    size, shared = len(groups[0]) - later, spent / len(seeds)
+    size = len(groups[0]) - later
     for place, seed in enumerate(seeds):
         here = slice((place + 1) * size - FOLDS, (place + 1) * size)
         inner = {config: float(np.mean(right[here])) for config, right in found.items()}
         best = max(inner, key=inner.__getitem__)
-        own, ours = 0.0, found[best][place * size]
+        ours = found[best][place * size]
         if later:
             whole = groups[place][:1]
-            own, last = seconds(lambda: accuracies(data, run(data, whole, best), whole))  # noqa: B023
-            ours = last[best][0]
-        results.add(
-            **key,
-            parameters=f"labels={count} tried={len(found)} inner={inner[best]:.1f} {best}",
-            seed=seed,
-            published="" if value is None else value,
-            ours=float(ours),
-            seconds=shared + own,
-        )
-        spent += own
+            ours = accuracies(data, run(data, whole, best), whole)[best][0]
+        about = f"labels={count} tried={len(found)} inner={inner[best]:.1f} {best}"
+        row = key | {"seed": seed, "parameters": about, "published": "" if value is None else value}
+        results.add(**row, ours=float(ours))
     if key["part"].endswith(WHOLE):
         _in_hindsight(results, key, seeds, {config: right[::size] for config, right in found.items()})
-    return spent
 
 
 def _in_hindsight(
@@ -263,7 +242,8 @@ def _in_hindsight(
     for i, seed in enumerate(seeds):
         best = max(found, key=lambda config: float(found[config][i]))
         for rule, config in (("fixed", fixed), ("best", best)):
-            results.add(**key, parameters=f"rule={rule} {config}", seed=seed, ours=float(found[config][i]))
+            row = key | {"seed": seed, "parameters": f"rule={rule} {config}"}
+            results.add(**row, ours=float(found[config][i]))
 
 
 def chosen_by_library(results: Results, plan: Plan) -> None:
@@ -304,28 +284,20 @@ def robustness(results: Results, plan: Plan) -> None:
             ("Figure 4", (1.0,), plan.robust_sizes),
         ):
             for weight in weights:
-                key = {"part": part, "dataset": name, "source": data.source, "method": "PCA-LS"}
-
-                def text(p: int, weight: float = weight, count: int = count) -> str:
-                    return words(labels=count, reconstruction=weight, p=p)
-
-                seeds = [
-                    seed
+                rows = {
+                    (seed, p): row_key(part, data, "PCA-LS", seed, labels=count, reconstruction=weight, p=p)
                     for seed in range(plan.splits)
-                    if not all(results.has(**key, parameters=text(p), seed=seed) for p in sizes)
-                ]
+                    for p in sizes
+                }
+                seeds = sorted({seed for (seed, _), row in rows.items() if not results.has(**row)})
                 if not seeds:
                     continue
                 tasks = [tasks_of(data, draw(data, count, seed), seed)[0] for seed in seeds]
                 made = pursuits(data, tasks, data.centred, weight, sizes, is_principal=data.is_wide)
                 found = accuracies(data, made, tasks)
-                for i, seed in enumerate(seeds):
-                    for p in sizes:
-                        if not results.has(**key, parameters=text(p), seed=seed):
-                            results.add(
-                                **key, parameters=text(p), seed=seed, ours=float(found[words(p=p)][i])
-                            )
-        print(f"Figures 3 and 4: {name} done", flush=True)
+                for (seed, p), row in rows.items():
+                    if seed in seeds:
+                        results.add(**row, ours=float(found[words(p=p)][seeds.index(seed)]))
 
 
 def checks(results: Results, plan: Plan) -> None:
@@ -335,21 +307,14 @@ def checks(results: Results, plan: Plan) -> None:
         count = labels_of(data, plan)
         known = draw(data, count, 0)
         for method in plan.methods:
-            key = {"part": "Check", "dataset": name, "source": data.source, "method": method, "seed": 0}
-            if any(row["seed"] == "0" for row in results.select(**key)):
-                continue
-            rows = [
-                row
-                for row in results.select(dataset=name, source=data.source, method=method, seed=0)
-                if row["part"] in ("Table 1", "Table 3")
-            ]
-            if not rows:
+            key = row_key("Check", data, method, 0)
+            rows = results.select(dataset=name, source=data.source, method=method, seed=0)
+            rows = [row for row in rows if row["part"] in ("Table 1", "Table 3")]
+            if not rows or not missing(results, key, [0]):
                 continue
             config = rows[0]["parameters"].split(" ", 3)[3]
-            task = tasks_of(data, known, 0)[0]
-            spent, agreement = check(data, method, config, task)
-            results.add(**key, parameters=config, ours=agreement, seconds=spent)
-            print(f"Check: {name}, {method}: {agreement:.2f}% alike, {spent:.1f} s", flush=True)
+            spent, agreement = check(data, method, config, tasks_of(data, known, 0)[0])
+            results.add(**key | {"parameters": config}, ours=agreement, seconds=spent)
 
 
 def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -365,9 +330,7 @@ def toy(name: str, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     else:
         X, y = make_moons(2 * n, noise=0.08, random_state=0)
         known = np.concatenate([rng.choice(np.flatnonzero(y == c), 3, replace=False) for c in (0, 1)])
-    few = np.full(2 * n, -1)
-    few[known] = y[known]
-    return X, y, few
+    return X, y, masked(y, known)
 
 
 def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
@@ -402,20 +365,12 @@ def figures(results: Results, plan: Plan) -> None:
     for part, name in (("Figure 1", "Two Gaussians"), ("Figure 2", "Two moons")):
         X, y, few = toy(name, plan)
         for method, grid in grids.items():
-            key = {
-                "part": part,
-                "dataset": name,
-                "source": "generated",
-                "method": method,
-                "seed": plan.toy_rows,
-            }
-            if results.select(**key):
+            key = row_key(part, Data(name, X, y, "generated"), method, plan.toy_rows)
+            if not missing(results, key, [plan.toy_rows]):
                 continue
             tried = {}
             for config in grid:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    model = toy_model(method, X, int((few >= 0).sum()), config).fit(X, few)
+                model = toy_model(method, X, int((few >= 0).sum()), config).fit(X, few)
                 if method == "KLapRLS":
                     tried[config] = model.predict(X)
                     continue
@@ -423,8 +378,7 @@ def figures(results: Results, plan: Plan) -> None:
                     tried[f"{config.rsplit(' ', 1)[0]} {words(p=p)}"] = model.predict(X, n_components=p)
             right = {config: 100 * float(np.mean(found == y)) for config, found in tried.items()}
             best = max(right, key=right.__getitem__)
-            results.add(**key, parameters=best, ours=right[best])
-        print(f"{part} done", flush=True)
+            results.add(**key | {"parameters": best}, ours=right[best])
 
 
 PARTS: dict[str, Callable[[Results, Plan], None]] = {
@@ -440,38 +394,19 @@ PARTS: dict[str, Callable[[Results, Plan], None]] = {
 }
 
 
+def method_of(name: str) -> str:
+    """Return a method by the paper's name or the library's."""
+    if (found := REGISTERED.get(name, name)) not in METHODS:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join((*METHODS, *REGISTERED))}")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, then write the report; return its path."""
+    """Compute missing rows, write the report, and return its path."""
     from subspace_report import write_report
 
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
-    parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
-    parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--sets", nargs="+", choices=FILES, default=list(FILES))
-    parser.add_argument(
-        "--methods",
-        nargs="+",
-        choices=METHODS,
-        default=list(METHODS),
-        type=lambda name: REGISTERED.get(name, name),
-        help="by the paper's names or the library's",
-    )
-    parser.add_argument("--splits", type=int, help="draws of labels, ten unless given")
-    options = parser.parse_args(arguments)
-    folder = result_folder(options.quick, options.output)
-    results = Results(folder / "subspace.csv")
-    plan = replace(
-        QUICK if options.quick else Plan(), sets=tuple(options.sets), methods=tuple(options.methods)
-    )
-    if options.splits is not None:
-        plan = replace(plan, splits=options.splits)
-    with one_thread():
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "subspace.md", plan)
-    print(f"wrote {folder / 'subspace.md'}")
-    return folder / "subspace.md"
+    takes = {"sets": FILES, "methods": method_of, "splits": int}
+    return experiment(__doc__, "subspace", Plan(), QUICK, PARTS, write_report, arguments, **takes)
 
 
 if __name__ == "__main__":

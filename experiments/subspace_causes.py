@@ -7,14 +7,15 @@ that the tables do not report.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from common import Report, Results, words
+from common import Report
+from result_rows import Results, grouped, row_key, spread, values, words
 from subspace_choice import FIRST_SEED, fits, rules
 from subspace_methods import METHODS, NEIGHBOURS, PENALTIES, WIDTHS, Rows, Task, smooth_linear
 
@@ -47,12 +48,12 @@ def separated(data: Rows, seed: int) -> Made:
 def projected(data: Rows, tasks: Sequence[Task]) -> Made:
     """PCA+RLS with each configuration, and with that which cross-validation takes."""
     right: dict[str, np.ndarray] = defaultdict(lambda: np.full(len(tasks), np.nan))
-    for config, i, values in METHODS["PCA+RLS"](data, tasks):
-        right[config][i] = 100 * np.mean((values > 0) == (data.y[tasks[i].asked] > 0))
+    for config, i, said in METHODS["PCA+RLS"](data, tasks):
+        right[config][i] = 100 * np.mean((said > 0) == (data.y[tasks[i].asked] > 0))
     best = max(right, key=lambda config: float(right[config][1:].mean()))
     yield words(rule="cv5"), right[best][0], best
-    for config, values in right.items():
-        yield config, values[0], ""
+    for config, scores in right.items():
+        yield config, scores[0], ""
 
 
 def spread_labels(data: Rows, tasks: Sequence[Task]) -> Iterator[tuple[int, str, float]]:
@@ -84,34 +85,26 @@ def smoothed(data: Rows, tasks: Sequence[Task]) -> Iterator[tuple[int, str, floa
             for smoothness in PENALTIES:
                 text = words(ridge=ridge, smoothness=smoothness, divided="no", graph_width=width)
                 config = {"ridge": ridge, "smoothness": smoothness * n**2}
-                for name, i, values in smooth_linear(X, G, config, text, data.y, tasks):
-                    right = 100 * np.mean((values > 0) == (data.y[tasks[i].asked] > 0))
+                for name, i, said in smooth_linear(X, G, config, text, data.y, tasks):
+                    right = 100 * np.mean((said > 0) == (data.y[tasks[i].asked] > 0))
                     yield i, name, right
 
 
 def kernel_smoothed(data: Rows, tasks: Sequence[Task]) -> Iterator[tuple[int, str, float]]:
     """KLapRLS with three times as many configurations as in the tables."""
-    for name, i, values in METHODS["KLapRLS"](replace(data, configurations=TRIED), tasks):
-        yield i, name, 100 * np.mean((values > 0) == (data.y[tasks[i].asked] > 0))
+    for name, i, said in METHODS["KLapRLS"](replace(data, configurations=TRIED), tasks):
+        yield i, name, 100 * np.mean((said > 0) == (data.y[tasks[i].asked] > 0))
 
 
 def causes(
-    results: Results,
-    plan: Any,
-    read: Callable[[str], Rows],
-    tasks_of: Callable[[Rows, int], Sequence[Task]],
+    results: Results, plan: Any, read: Callable[[str], Rows], tasks_of: Callable[[Rows, int], Sequence[Task]]
 ) -> None:
     """Write the rows that are missing."""
 
-    def missing(name: str, method: str, draws: int) -> list[int]:
-        have = {row["seed"] for row in results.select(part=PART, dataset=name, method=method)}
-        seeds = range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits * 2))
-        return [seed for seed in seeds if str(seed) not in have]
-
-    def add(data: Rows, method: str, seed: int, made: Made) -> None:
-        key = {"part": PART, "dataset": data.name, "source": data.source, "method": method, "seed": seed}
+    def add(data: Rows, method: str, seed: int, made: Iterable[tuple[str, float, Any]]) -> None:
         for text, right, beside in list(made):  # a draw is written whole
-            results.add(**key, parameters=text, ours=float(right), relative=beside)
+            key = row_key(PART, data, method, seed) | {"parameters": text}
+            results.add(**key, ours=float(right), relative=beside)
 
     for name in plan.sets:
         for method, sets in (
@@ -123,7 +116,9 @@ def causes(
         ):
             if method not in plan.methods or name not in sets:
                 continue
-            seeds = missing(name, method, sets[name])
+            there = grouped(results.select(part=PART, dataset=name, method=method), "seed")
+            wanted = range(FIRST_SEED, FIRST_SEED + min(sets[name], plan.splits * 2))
+            seeds = [seed for seed in wanted if str(seed) not in there]
             if not seeds:
                 continue
             data = read(name)
@@ -133,19 +128,18 @@ def causes(
                 for i, text, right in together(data, [tasks_of(data, seed)[0] for seed in seeds]):
                     found[i].append((text, right, ""))
                 for i, seed in enumerate(seeds):
-                    add(data, method, seed, iter(found[i]))
+                    add(data, method, seed, found[i])
             for seed in seeds if together is None else ():
                 made = separated(data, seed) if method == "PCA-LS" else projected(data, tasks_of(data, seed))
                 add(data, method, seed, made)
-            print(f"{PART}: {name}, {method} done", flush=True)
 
 
 def report_causes(page: Report, results: Results) -> None:
     """Write the mean ± spread of each rule or configuration, the best in hindsight first."""
-    groups: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for row in results.select(part=PART):
-        own = groups.setdefault((row["dataset"], row["method"]), {})
-        own.setdefault(row["parameters"], []).append(float(row["ours"]))
+    groups = {
+        key: {text: values(own) for text, own in grouped(rows, "parameters").items()}
+        for key, rows in grouped(results.select(part=PART), "dataset", "method").items()
+    }
     if not groups:
         return
     page.text(
@@ -161,14 +155,9 @@ def report_causes(page: Report, results: Results) -> None:
     for (name, method), own in groups.items():
         best = sorted(own, key=lambda text: -np.mean(own[text]))
         some = best if method == "PCA-LS" else [t for t in best if t.startswith("rule")] + best[:5]
-        for text in dict.fromkeys(some):
-            values = own[text]
-            lines.append(
-                [f"{name}, {method}", text, f"{np.mean(values):.2f} ± {np.std(values):.2f}", len(values)]
-            )
+        shown = [(text, own[text]) for text in dict.fromkeys(some)]
         if method != "PCA-LS":
-            tried = [values for text, values in own.items() if not text.startswith("rule")]
-            each = np.max(tried, axis=0)
-            text = f"best of {len(tried)} for each draw"
-            lines.append([f"{name}, {method}", text, f"{each.mean():.2f} ± {each.std():.2f}", len(each)])
+            tried = [found for text, found in own.items() if not text.startswith("rule")]
+            shown.append((f"best of {len(tried)} for each draw", np.max(tried, axis=0)))
+        lines += [[f"{name}, {method}", text, spread(found), len(found)] for text, found in shown]
     page.table(["set, method", "parameters", "accuracy", "draws"], lines)

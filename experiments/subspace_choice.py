@@ -14,9 +14,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
-from common import Results, dense_classes, load, one_thread, rng_of, sparse_text, words
+from data_sets import dense_classes, load, rng_of, sparse_text
 from labelfold.subspace._direction_search import pursue
 from labelfold.subspace._source import MatrixSpace
+from result_rows import Results, row_key, words
 from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, noise_of
 
 PART = "Choice"
@@ -193,14 +194,10 @@ def choices(results: Results, plan: Any) -> None:
         data = None
         seeds = range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits))
         for seed, weight in itertools.product(seeds, ("1", "auto")):
-            key = {"part": PART, "dataset": name, "method": f"PCA-LS, weight {weight}", "seed": seed}
-            if results.select(**key):
+            if results.select(part=PART, dataset=name, method=f"PCA-LS, weight {weight}", seed=seed):
                 continue
             data = data or read(name)
-            with one_thread():
-                found = fits(data, seed, weight)
+            found = fits(data, seed, weight)
+            key = row_key(PART, data, f"PCA-LS, weight {weight}", seed)
             for rule, p in rules(found):
-                results.add(
-                    **key, source=data.source, parameters=rule, ours=found.accuracy[p - 1], relative=p
-                )
-        print(f"{PART}: {name} done", flush=True)
+                results.add(**key | {"parameters": rule}, ours=found.accuracy[p - 1], relative=p)

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
-from common import Report, Results
+from common import Report
+from result_rows import Results, grouped, mean_and_error, values
 from subspace_choice import PART
 
 PAPER = "rule=cv5 loss=accuracy of=paper"
 HINDSIGHT = "rule=hindsight"
-Values = dict[tuple[str, str], dict[tuple[str, str], float]]
-"""By weight and rule: the accuracy by set and draw."""
-
-
-def values_of(results: Results) -> Values:
-    """Return the rows of the choice."""
-    values: Values = defaultdict(dict)
-    for row in results.select(part=PART):
-        weight = row["method"].rpartition(" ")[2]
-        values[weight, row["parameters"]][row["dataset"], row["seed"]] = float(row["ours"])
-    return values
 
 
 def report_choices(page: Report, results: Results, chosen: str) -> None:
     """Write what each rule leads to; ``chosen`` is the library's, for which the weight is "auto"."""
-    values = values_of(results)
-    if not values:
+    rows = results.select(part=PART)
+    if not rows:
         return
-    base = values["1", PAPER]
-    sets = list(dict.fromkeys(name for name, _ in base))
-    draws = sorted({sum(name == other for other, _ in base) for name in sets})
+    means = {  # by weight, rule and set
+        (key[0].rpartition(" ")[2], *key[1:]): values(own).mean()
+        for key, own in grouped(rows, "method", "parameters", "dataset").items()
+    }
+    seeds = {name: len(grouped(own, "seed")) for name, own in grouped(rows, "dataset").items()}
+    sets, draws = list(seeds), sorted(set(seeds.values()))
     page.text(
         "## How the number of directions is chosen",
         f"Rules were compared on {len(sets)} sets that are in none of the tables ({', '.join(sets)}), 50 labels, "
@@ -50,27 +41,24 @@ def report_choices(page: Report, results: Results, chosen: str) -> None:
         "error loses half a point or more.",
     )
 
-    def by_set(key: tuple[str, str]) -> np.ndarray:
-        own = values[key]
-        return np.array([np.mean([v for (name, _), v in own.items() if name == s]) for s in sets])
+    def by_set(*key: str) -> np.ndarray:
+        return np.array([means[*key, name] for name in sets])
 
-    paper = by_set(("1", PAPER))
+    paper = by_set("1", PAPER)
 
-    def cell(key: tuple[str, str]) -> str:
-        own = by_set(key)
-        gain = own - paper
-        error = gain.std(ddof=1) / np.sqrt(len(sets)) if len(sets) > 1 else 0.0
-        text = f"{own.mean():.2f} ({gain.mean():+.2f} ± {error:.2f})"
+    def cell(*key: str) -> str:
+        own = by_set(*key)
+        text = f"{own.mean():.2f} ({mean_and_error(own - paper) or '+0.00 ± 0.00'})"
         return f"**{text}**" if key == ("auto", chosen) else text
 
-    names = sorted({rule for _, rule in values}, key=lambda rule: -by_set(("auto", rule)).mean())
+    names = sorted({rule for _, rule, _ in means}, key=lambda rule: -by_set("auto", rule).mean())
     page.table(
         ["rule", "weight 1: accuracy (gain)", "weight auto: accuracy (gain)"],
-        [[name, cell(("1", name)), cell(("auto", name))] for name in names],
+        [[name, cell("1", name), cell("auto", name)] for name in names],
     )
     shown = [("1", PAPER), ("auto", PAPER), ("auto", chosen), ("1", HINDSIGHT), ("auto", HINDSIGHT)]
     page.text("Set by set:")
     page.table(
         ["rule, weight", *sets],
-        [[f"{rule}, {w}", *(f"{v:.1f}" for v in by_set((w, rule)))] for w, rule in dict.fromkeys(shown)],
+        [[f"{rule}, {w}", *(f"{v:.1f}" for v in by_set(w, rule))] for w, rule in dict.fromkeys(shown)],
     )

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from common import Results, seconds, words
+from data_sets import masked
 from labelfold import PCALS
+from result_rows import Results, row_key, words
 from subspace_choice import AUTO, FOLDS, REPEATS
 from subspace_methods import WIDTHS, Rows, Task, pursuits
 
@@ -30,8 +31,7 @@ def linear(data: Rows, known: np.ndarray, seed: int) -> tuple[np.ndarray, str]:
     """Return the side of every row by PCALS("cv"), and what was chosen; wide rows in their principal coordinates."""
     if data.is_wide:
         return _chosen(data, known, fold_tasks(data, known, seed, REPEATS), {"": data.centred})
-    y = np.full(len(data.y), -1)
-    y[known] = data.y[known] > 0
+    y = masked((data.y > 0).astype(int), known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fewer directions than 32, where the rows have fewer columns
         model = PCALS("cv").fit(data.X, y)
@@ -89,20 +89,13 @@ def library(
     for method in ("PCA-LS", "KPCA-LS"):
         if method not in methods or (method == "KPCA-LS" and data.name not in KERNEL_SETS):
             continue
-        key = {"part": table + SUFFIX, "dataset": data.name, "source": data.source, "method": method}
         for seed in seeds:
-            if any(row["seed"] == str(seed) for row in results.select(**key)):
+            if results.select(part=table + SUFFIX, dataset=data.name, method=method, seed=seed):
                 continue
             known, asked = tasks_of(seed)[0]
-            choose = linear if method == "PCA-LS" else kernel
-            spent, (sides, about) = seconds(lambda: choose(data, known, seed))  # noqa: B023
+            sides, about = (linear if method == "PCA-LS" else kernel)(data, known, seed)
             value = published(method)
-            results.add(
-                **key,
-                parameters=f"{words(labels=len(known))} {about}",
-                seed=seed,
-                published="" if value is None else value,
-                ours=100 * float(np.mean(sides[asked] == (data.y[asked] > 0))),
-                seconds=spent,
-            )
-        print(f"{table}{SUFFIX}: {data.name}, {method} done", flush=True)
+            key = row_key(table + SUFFIX, data, method, seed)
+            key["parameters"] = f"{words(labels=len(known))} {about}"
+            right = 100 * float(np.mean(sides[asked] == (data.y[asked] > 0)))
+            results.add(**key, published="" if value is None else value, ours=right)

@@ -18,7 +18,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 
-from common import rng_of, words
+from data_sets import rng_of
 from labelfold.features._kernel_map import nystroem_map
 from labelfold.numerics._block_cg import block_cg
 from labelfold.rows import as_rows
@@ -26,6 +26,7 @@ from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
 from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
 from labelfold.subspace._direction_search import pursue
 from labelfold.subspace._source import MatrixSpace, Space
+from result_rows import words
 
 # The paper's grids.
 SIZES = (2, 4, 8, 16, 32)
@@ -33,6 +34,7 @@ WIDTHS = (2.0, 1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)  # times the mean distance betw
 PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
 # Most configurations of a method; LapRLS uses this many of its 150, and of the 900 of its kernel form.
 MOST = 30
+N_LANDMARKS = 500
 WHOLE, HINDSIGHT = ", whole grid", ", hindsight"  # of the name of a table, where all are used
 NEIGHBOURS = (5, 10, 20)  # for GRF and LLGC if an RBF graph would not fit; LapRLS uses 5
 LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
@@ -71,7 +73,7 @@ class Rows:
     X: Any
     y: np.ndarray
     large: bool = False
-    n_landmarks: int = 500
+    n_landmarks: int = N_LANDMARKS
     configurations: int = MOST
     sizes: tuple[int, ...] = SIZES
     kept: dict[float, np.ndarray] = field(default_factory=dict)

@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
+from result_rows import Results, Row, by_seed, grouped, mean_and_error, parameter, spread, values
 from subspace_causes import report_causes
 from subspace_choice_report import report_choices
 from subspace_library import SUFFIX
-from subspace_methods import HINDSIGHT, KERNEL_WEIGHT, METHODS, MOST, NEIGHBOURS, WHOLE
+from subspace_methods import HINDSIGHT, KERNEL_WEIGHT, METHODS, MOST, N_LANDMARKS, NEIGHBOURS, WHOLE
 from subspace_weight import report_weights
 
 TABLES = ("Table 1", "Table 3")
 CHOSEN = "rule=cv5x3 loss=log of=all"  # the library's rule
 
 
-def write_report(results: Results, path: Path, plan: Any) -> None:
+def write_report(results: Results, path: Path) -> None:
     """Write the page."""
     page = Report(path)
     page.text(
@@ -37,13 +38,13 @@ def write_report(results: Results, path: Path, plan: Any) -> None:
         "penalties. The paper tried whole grids, and for SecStr held 100 labels out instead of cross-validating.",
         "LapRLS, PCA+RLS and PCA-LS have intercepts. RBF graphs and kernels are exact, but for SecStr: there GRF and "
         f"LLGC have a graph of {', '.join(map(str, NEIGHBOURS[:-1]))} or {NEIGHBOURS[-1]} neighbours, LapRLS of "
-        f"{NEIGHBOURS[0]} as in the paper, and kernels are Nystroem features of {plan.n_landmarks} rows; GRF is the "
+        f"{NEIGHBOURS[0]} as in the paper, and kernels are Nystroem features of {N_LANDMARKS} rows; GRF is the "
         "function that propagation leads to, found directly. Pursuits that are only scored on a fold stop at four "
         "digits. "
         "Breast-cancer's columns, which are ordinals, are brought to variance 1. A dash in the paper's place: it had "
         "no figure there.",
     )
-    _missing(page, results, plan)
+    _missing(page, results)
     for part in TABLES:
         _table(page, results, part)
     _library(page, results)
@@ -58,14 +59,14 @@ def write_report(results: Results, path: Path, plan: Any) -> None:
     page.write()
 
 
-def _missing(page: Report, results: Results, plan: Any) -> None:
-    """Add a sentence on missing entries of the tables."""
+def _missing(page: Report, results: Results) -> None:
+    """Add a sentence on methods with fewer draws than others."""
     cells = {name: methods for part in TABLES for name, methods in _cells(results, part).items()}
+    most = max((len(own) for methods in cells.values() for own in methods.values()), default=0)
     lines = []
-    for name in plan.sets:
-        found = cells.get(name, {})
-        draws = {method: found[method][3] if method in found else 0 for method in plan.methods}
-        few = [f"{m} ({n} of {plan.splits} draws)" if n else m for m, n in draws.items() if n < plan.splits]
+    for name, found in cells.items():
+        draws = {method: len(found.get(method, [])) for method in METHODS}
+        few = [f"{m} ({n} of {most} draws)" if n else m for m, n in draws.items() if n < most]
         if few:
             lines.append(f"{name}: {', '.join(few)}")
     if lines:
@@ -74,17 +75,18 @@ def _missing(page: Report, results: Results, plan: Any) -> None:
         )
 
 
-def _cells(results: Results, part: str) -> dict[str, dict[str, tuple[float, float, float | None, int]]]:
-    """Return mean, spread, the published value and the number of draws, by set and method."""
-    cells: dict[str, dict[str, tuple[float, float, float | None, int]]] = {}
-    for name in dict.fromkeys(row["dataset"] for row in results.select(part=part)):
-        for method in METHODS:
-            rows = results.select(part=part, dataset=name, method=method)
-            if rows:
-                ours = [float(row["ours"]) for row in rows]
-                published = float(rows[0]["published"]) if rows[0]["published"] else None
-                cells.setdefault(name, {})[method] = np.mean(ours), np.std(ours), published, len(ours)
-    return cells
+def _cells(results: Results, part: str) -> dict[str, dict[str, list[Row]]]:
+    """Return the rows of a part by set and method."""
+    sets = grouped(results.select(part=part), "dataset")
+    return {name: grouped(sorted(rows, key=_order), "method") for name, rows in sets.items()}
+
+
+def _order(row: Row) -> int:
+    return list(METHODS).index(row["method"])
+
+
+def _paper(rows: list[Row]) -> str:
+    return f"{float(rows[0]['published']):.2f}" if rows[0]["published"] else "–"
 
 
 def _table(page: Report, results: Results, part: str) -> None:
@@ -95,16 +97,13 @@ def _table(page: Report, results: Results, part: str) -> None:
     page.text(f"## {part}", f"Ours ± spread (paper); {sources} data.")
     lines = []
     for name, methods in cells.items():
-        best = max(mean for mean, *_ in methods.values())
-        line = [name]
-        for method in METHODS:
-            if method not in methods:
-                line.append("")
-                continue
-            mean, spread, published, _ = methods[method]
-            text = f"**{mean:.2f}**" if mean == best else f"{mean:.2f}"
-            line.append(f"{text} ± {spread:.2f} ({'–' if published is None else f'{published:.2f}'})")
-        lines.append(line)
+        texts = {method: spread(rows) for method, rows in methods.items()}
+        best = max(values(rows).mean() for rows in methods.values())
+        for method, rows in methods.items():
+            if values(rows).mean() == best:
+                texts[method] = f"**{texts[method].replace(' ', '** ', 1)}"
+        shown = (f"{texts[m]} ({_paper(methods[m])})" if m in methods else "" for m in METHODS)
+        lines.append([name, *shown])
     page.table(["set", *METHODS], lines)
 
 
@@ -114,19 +113,13 @@ def _whole_grids(page: Report, results: Results) -> None:
     for part in TABLES:
         few = _cells(results, part)
         for name, cells in _cells(results, part + WHOLE).items():
-            for method, (mean, spread, published, draws) in cells.items():
-                before = few.get(name, {}).get(method)
+            for method, rows in cells.items():
                 known = results.select(part=part + WHOLE + HINDSIGHT, dataset=name, method=method)
-                lines.append(
-                    [
-                        f"{name}, {method}",
-                        "–" if published is None else f"{published:.2f}",
-                        f"{mean:.2f} ± {spread:.2f}",
-                        f"{before[0]:.2f} ± {before[1]:.2f}" if before else "",
-                        *(_of_rule(known, rule) for rule in ("fixed", "best")),
-                        draws,
-                    ]
+                rules = (
+                    spread([row for row in known if parameter(row, "rule") == r]) for r in ("fixed", "best")
                 )
+                before = spread(few.get(name, {}).get(method, []))
+                lines.append([f"{name}, {method}", _paper(rows), spread(rows), before, *rules, len(rows)])
     if lines:
         page.text(
             "## LapRLS with all configurations",
@@ -135,11 +128,6 @@ def _whole_grids(page: Report, results: Results) -> None:
         )
         tried = ["all configurations", f"{MOST} configurations", "best in the mean", "best of each draw"]
         page.table(["set, method", "paper", *tried, "draws"], lines)
-
-
-def _of_rule(rows: list[dict[str, str]], rule: str) -> str:
-    own = [float(row["ours"]) for row in rows if parameter(row, "rule") == rule]
-    return f"{np.mean(own):.2f} ± {np.std(own):.2f}" if own else ""
 
 
 def _library(page: Report, results: Results) -> None:
@@ -161,19 +149,13 @@ def _library(page: Report, results: Results) -> None:
         for name, cells in own.items():
             if method not in cells:
                 continue
-            mean, spread, published, draws = cells[method]
-            if draws < 5:  # a spread of fewer says little
+            rows = cells[method]
+            if len(rows) < 5:  # a spread of fewer says little
                 continue
-            lines.append(
-                [
-                    f"{name}, {method}",
-                    "–" if published is None else f"{published:.2f}",
-                    f"{mean:.2f} ± {spread:.2f}",
-                    *_same_draws(results, name, method),
-                    _hindsight(results, name) if method == "PCA-LS" else "",
-                    draws,
-                ]
-            )
+            hindsight = _hindsight(results, name) if method == "PCA-LS" else ""
+            own_draws = _same_draws(results, name, method)
+            line = [f"{name}, {method}", _paper(rows), spread(rows), *own_draws, hindsight, len(rows)]
+            lines.append(line)
     page.table(
         ["set, method", "paper", "library's choice", "paper's choice", "gain", "best p", "draws"], lines
     )
@@ -181,59 +163,50 @@ def _library(page: Report, results: Results) -> None:
 
 def _same_draws(results: Results, name: str, method: str) -> tuple[str, str]:
     """Return the paper's choice on the draws of the library's, and the gain of the latter with its standard error."""
-    rows: dict[str, dict[str, float]] = {"": {}, SUFFIX: {}}
-    for suffix, own in rows.items():
-        for part in TABLES:
-            for row in results.select(part=part + suffix, dataset=name, method=method):
-                own[row["seed"]] = float(row["ours"])
-    both = [(rows[""][seed], ours) for seed, ours in rows[SUFFIX].items() if seed in rows[""]]
-    if len(both) < 2:
-        return "", ""
-    paper, ours = np.array(both).T
-    error = (ours - paper).std(ddof=1) / np.sqrt(len(both))
-    return f"{paper.mean():.2f} ± {paper.std():.2f}", f"{(ours - paper).mean():+.2f} ± {error:.2f}"
+    paper, library = (
+        by_seed(
+            row for part in TABLES for row in results.select(part=part + suffix, dataset=name, method=method)
+        )
+        for suffix in ("", SUFFIX)
+    )
+    both = np.array([(paper[seed], ours) for seed, ours in library.items() if seed in paper]).reshape(-1, 2)
+    gain = mean_and_error(both[:, 1] - both[:, 0])
+    return (spread(both[:, 0]) if gain else ""), gain
 
 
 def _hindsight(results: Results, name: str) -> str:
     """Return the accuracy with the number of directions that is best in the mean over the draws."""
-    found: dict[str, list[float]] = {}
-    for row in results.select(part="Figure 4", dataset=name):
-        found.setdefault(parameter(row, "p"), []).append(float(row["ours"]))
+    found = {p: values(own) for p, own in grouped(results.select(part="Figure 4", dataset=name), "p").items()}
     if not found:
         return ""
-    p = max(found, key=lambda p: np.mean(found[p]))
-    return f"{np.mean(found[p]):.2f} ± {np.std(found[p]):.2f} (p = {p})"
+    p = max(found, key=lambda p: found[p].mean())
+    return f"{spread(found[p])} (p = {p})"
 
 
 def _beside_the_paper(page: Report, results: Results) -> None:
-    gaps = [
-        (name, method, mean, spread, published)
+    gaps = {
+        (name, method): (values(rows).mean() - float(rows[0]["published"]), values(rows).std())
         for part in TABLES
         for name, methods in _cells(results, part).items()
-        for method, (mean, spread, published, _) in methods.items()
-        if published is not None
-    ]
+        for method, rows in methods.items()
+        if rows[0]["published"]
+    }
     if not gaps:
         return
     page.text("## Beside the paper")
     lines = []
     for method in METHODS:
-        own = [(abs(mean - published), spread) for _, m, mean, spread, published in gaps if m == method]
+        own = [gap for (_, m), gap in gaps.items() if m == method]
         if own:
-            within = [sum(gap <= times * spread for gap, spread in own) for times in (1, 2)]
+            within = [sum(abs(gap) <= times * width for gap, width in own) for times in (1, 2)]
             lines.append([method, *(f"{count} of {len(own)}" for count in within)])
     page.table(["method", "within one spread", "within two"], lines)
-    outside = sorted(
-        ((mean - published, spread, name, method) for name, method, mean, spread, published in gaps),
-        key=lambda gap: -abs(gap[0]),
-    )
-    outside = [gap for gap in outside if abs(gap[0]) > 2 * gap[1]]
+    outside = {place: gap for place, gap in gaps.items() if abs(gap[0]) > 2 * gap[1]}
     if outside:
         page.text("Further off than two spreads, ours less the paper's, in percentage points:")
-        page.table(
-            ["set, method", "difference", "spread"],
-            [(f"{name}, {method}", f"{gap:+.2f}", f"{spread:.2f}") for gap, spread, name, method in outside],
-        )
+        largest = sorted(outside.items(), key=lambda item: -abs(item[1][0]))
+        lines = [(", ".join(place), f"{gap:+.2f}", f"{width:.2f}") for place, (gap, width) in largest]
+        page.table(["set, method", "difference", "spread"], lines)
 
 
 def _drawings(page: Report, results: Results) -> None:
@@ -283,24 +256,14 @@ def _robustness(page: Report, results: Results) -> None:
         rows = results.select(part=part)
         if not rows:
             continue
-        means: dict[str, dict[float, tuple[float, float]]] = {}
-        for name in dict.fromkeys(row["dataset"] for row in rows):
-            own = [row for row in rows if row["dataset"] == name]
-            for value in sorted({float(parameter(row, varied)) for row in own}):
-                at = [float(row["ours"]) for row in own if float(parameter(row, varied)) == value]
-                means.setdefault(name, {})[value] = float(np.mean(at)), float(np.std(at))
+        means: dict[str, dict[float, np.ndarray]] = {}
+        for (name, value), own in grouped(rows, "dataset", varied).items():
+            means.setdefault(name, {})[float(value)] = values(own)
         page.text(f"## {part}")
-        values = sorted({value for line in means.values() for value in line})
-        page.table(
-            [words, *means],
-            [
-                (
-                    f"{value:g}",
-                    *(f"{m[value][0]:.2f} ± {m[value][1]:.2f}" if value in m else "" for m in means.values()),
-                )
-                for value in values
-            ],
-        )
+        levels = sorted({value for line in means.values() for value in line})
+        empty = np.empty(0)
+        lines = [(f"{v:g}", *(spread(line.get(v, empty)) for line in means.values())) for v in levels]
+        page.table([words, *means], lines)
         caption = f"{what}: accuracy (%) on unlabelled rows, mean of the draws, by {words}."
         page.figure(
             f"subspace_{part.lower().replace(' ', '_')}",
@@ -309,10 +272,11 @@ def _robustness(page: Report, results: Results) -> None:
         )
 
 
-def _lines(plt: Any, means: dict[str, dict[float, tuple[float, float]]], words: str, base: int) -> Any:
+def _lines(plt: Any, means: dict[str, dict[float, np.ndarray]], words: str, base: int) -> Any:
     figure, axis = plt.subplots(figsize=(7, 4.4), layout="constrained")
     for (name, line), mark in zip(means.items(), "osv^Dx+*", strict=False):
-        axis.plot(list(line), [mean for mean, _ in line.values()], marker=mark, label=name)
+        points = sorted((value, own.mean()) for value, own in line.items())
+        axis.plot(*zip(*points, strict=True), marker=mark, label=name)
     axis.set_xscale("log", base=base)
     axis.set_xlabel(words)
     axis.set_ylabel("accuracy (%)")
@@ -324,7 +288,7 @@ def _checks(page: Report, results: Results) -> None:
     rows = results.select(part="Check")
     if not rows:
         return
-    names = list(dict.fromkeys(row["dataset"] for row in rows))
+    names, cells = list(grouped(rows, "dataset")), grouped(rows, "dataset", "method")
     page.text(
         "## The estimators themselves",
         "Cross-validation shares kernels, graphs and decompositions between fits. Beside that, each method's own "
@@ -333,11 +297,9 @@ def _checks(page: Report, results: Results) -> None:
     )
     lines = []
     for method in METHODS:
-        line = [method]
-        for name in names:
-            found = [row for row in rows if (row["dataset"], row["method"]) == (name, method)]
-            line.append(f"{float(found[0]['ours']):.2f}, {float(found[0]['seconds']):.2f} s" if found else "")
-        lines.append(line)
+        found = [cells.get((name, method)) for name in names]
+        said = (f"{float(r[0]['ours']):.2f}, {float(r[0]['seconds']):.2f} s" if r else "" for r in found)
+        lines.append([method, *said])
     page.table(["method", *names], lines)
     page.text(
         f"The paper names 5 minutes for PCA-LS on SecStr, and over 2 hours for its neighbour graph. KPCA-LS has a "

@@ -7,22 +7,19 @@ weight alone has a row, and each set of weights of which the one with the least 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from common import Report, Results, one_thread, words
+from common import Report
+from result_rows import Results, grouped, mean_and_error, row_key, values, words
 from subspace_choice import FIRST_SEED, LOSSES, SETS, Fits, fits, read
 
 PART = "Weight"
 WEIGHTS = ("1", "auto", "auto*10", "auto*100")
 # Weights to choose from; of equals the first is taken.
-CHOICES = (
-    ("auto", "1"),
-    ("auto", "auto*10"),
-    ("auto", "auto*100"),
-    ("auto", "auto*10", "auto*100"),
-)
+CHOICES = (("auto", "1"), ("auto", "auto*10"), ("auto", "auto*100"), ("auto", "auto*10", "auto*100"))
 
 
 def losses(found: Fits) -> np.ndarray:
@@ -42,46 +39,28 @@ def weigh(results: Results, plan: Any) -> None:
     for name, (*_, draws) in itertools.islice(SETS.items(), plan.choice_sets):
         data = None
         for seed in range(FIRST_SEED, FIRST_SEED + min(draws, plan.splits)):
-            key = {"part": PART, "dataset": name, "method": "PCA-LS", "seed": seed}
-            if results.select(**key):
+            if results.select(part=PART, dataset=name, method="PCA-LS", seed=seed):
                 continue
             data = data or read(name)
-            with one_thread():
-                found = {weight: fits(data, seed, weight) for weight in WEIGHTS}
+            row = partial(row_key, PART, data, "PCA-LS", seed)
+            found = {weight: fits(data, seed, weight) for weight in WEIGHTS}
             for weights in [*((weight,) for weight in WEIGHTS), *CHOICES]:
                 weight, p = chosen(found, weights)
-                results.add(
-                    **key,
-                    source=data.source,
-                    parameters=words(weights=",".join(weights)),
-                    ours=found[weight].accuracy[p - 1],
-                    relative=f"weight={weight} p={p}",
-                )
+                best = found[weight].accuracy[p - 1]
+                results.add(**row(weights=",".join(weights)), ours=best, relative=f"weight={weight} p={p}")
             for weight in WEIGHTS:
-                results.add(
-                    **key,
-                    source=data.source,
-                    parameters=words(weights=weight, rule="hindsight"),
-                    ours=found[weight].accuracy.max(),
-                )
-        print(f"{PART}: {name} done", flush=True)
-
-
-def by_set(results: Results) -> dict[str, dict[str, np.ndarray]]:
-    """Return the accuracies of the draws, by choice of weights and by set."""
-    values: dict[str, dict[str, list[float]]] = {}
-    for row in results.select(part=PART):
-        own = values.setdefault(row["parameters"], {}).setdefault(row["dataset"], [])
-        own.append(float(row["ours"]))
-    return {rule: {name: np.array(own) for name, own in sets.items()} for rule, sets in values.items()}
+                results.add(**row(weights=weight, rule="hindsight"), ours=found[weight].accuracy.max())
 
 
 def report_weights(page: Report, results: Results) -> None:
     """Write what each choice of weights leads to, beside the weight "auto"."""
-    values = by_set(results)
-    if not values:
+    rows = grouped(results.select(part=PART), "parameters")
+    if not rows:
         return
-    base = values[words(weights="auto")]
+    scores = {
+        rule: {n: values(own) for n, own in grouped(some, "dataset").items()} for rule, some in rows.items()
+    }
+    base = scores[words(weights="auto")]
     sets = list(base)
     draws = sorted({len(own) for own in base.values()})
     page.text(
@@ -93,11 +72,10 @@ def report_weights(page: Report, results: Results) -> None:
         "draws made, the causes below. Nothing was changed for it: no gain is worth a second fit of every fold.",
     )
     lines = []
-    for rule, own in values.items():
+    for rule, own in scores.items():
         means = np.array([own[name].mean() for name in sets])
         gain = means - np.array([base[name].mean() for name in sets])
-        error = gain.std(ddof=1) / np.sqrt(len(sets)) if len(sets) > 1 else 0.0
-        text = f"{means.mean():.2f} ({gain.mean():+.2f} ± {error:.2f})"
+        text = f"{means.mean():.2f} ({mean_and_error(gain) or '+0.00 ± 0.00'})"
         bold = rule == words(weights="auto")
         lines.append([rule, f"**{text}**" if bold else text, *(f"{mean:.1f}" for mean in means)])
     page.table(["weights", "accuracy (gain)", *sets], lines)

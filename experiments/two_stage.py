@@ -10,12 +10,13 @@ written from the CSV file.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from common import Results, one_thread, result_folder, rng_of, sparse_text
+from common import experiment, pinned
+from data_sets import rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
+from result_rows import Results  # noqa: F401 - the tests take it from here
 from two_stage_parts.classifiers import classifiers
 from two_stage_parts.report import write_report
 from two_stage_parts.runs import figures_1_2, scaling, table_2
@@ -36,20 +37,9 @@ def warm_up() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Path:
     """Compute missing rows, then write the report; return its path."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="small pieces of everything, in seconds")
-    parser.add_argument("--output", help="folder of results; experiments/results for whole runs on real data")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    options = parser.parse_args(arguments)
-    folder = result_folder(options.quick, options.output)
-    results, plan = Results(folder / "two_stage.csv"), QUICK if options.quick else Plan()
-    with one_thread():
+    with pinned(1):
         warm_up()
-        for part in options.parts:
-            PARTS[part](results, plan)
-    write_report(results, folder / "two_stage.md")
-    print(f"wrote {folder / 'two_stage.md'}")
-    return folder / "two_stage.md"
+    return experiment(__doc__, "two_stage", Plan(), QUICK, PARTS, write_report, arguments)
 
 
 if __name__ == "__main__":

@@ -34,8 +34,6 @@ def test_nmf(nmf, capsys):
     for part in (
         lambda: nmf.iteration(X, 1),
         lambda: nmf.same_loss(X, 3),
-        lambda: nmf.minibatch(X, 1),
-        lambda: nmf.acceleration(X, 30),
     ):
         part()
         said = capsys.readouterr().out

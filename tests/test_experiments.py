@@ -54,6 +54,30 @@ def test_two_stage(experiment, tmp_path, monkeypatch):
     assert again[-1].split(",")[:6] == lines[5].split(",")[:6]
 
 
+def test_a_packed_file_has_the_same_rows_and_takes_more(experiment, tmp_path):
+    rows = experiment("result_rows")
+    results = rows.Results(tmp_path / "some.csv")
+    for seed, ours in enumerate((1.5, 2.5, np.nan)):
+        for ridge in (0.1, 1.0):
+            key = {"part": "A", "dataset": "wine", "source": "real", "method": "lda", "seed": seed}
+            results.add(**key, parameters=rows.words(ridge=ridge), ours=ours, relative="same")
+    results.add(**key | {"seed": 7}, parameters="other=1", ours=3.0, seconds=0.25)
+    for seed in (8, 9):
+        results.add(**key | {"seed": seed}, parameters="what=failed", ours=f"no file; {seed}")
+    before = sorted(map(str, results.rows))
+    results.pack()
+    lines = results.path.read_text().splitlines()
+    assert lines[1] == "A,wine,real,lda,ridge=0.1,0;1;2,,1.5;2.5;nan,same,,1"
+    assert len(lines) == 1 + 3 + 2  # the fields; two settings of three seeds, one of one; what has semicolons
+    again = rows.Results(results.path)
+    assert sorted(map(str, again.rows)) == before
+    assert again.has(**key, parameters="ridge=1")
+    assert not again.has(**key | {"seed": 3}, parameters="ridge=1")
+    again.add(**key | {"seed": 3}, parameters="ridge=1", ours=4.0)
+    assert [row["ours"] for row in rows.Results(results.path).select(ridge=1.0)] == ["1.5", "2.5", "nan", "4"]
+    assert again.made_with() == [rows.versions()]
+
+
 def test_distance_sees_a_difference(experiment):
     two_stage = experiment("two_stage_parts.solutions")
     rng = np.random.default_rng(0)
@@ -69,7 +93,7 @@ def test_distance_sees_a_difference(experiment):
 @pytest.mark.parametrize("technique", ["LDA", "CCA", "OPLS", "HSL-Clique", "HSL-Star", "HSL-Zhou"])
 def test_the_paper_s_solutions_agree(experiment, technique):
     """The Lanczos one and the one by LSQR that are timed, and that from singular values that Table 2 is held to."""
-    two_stage, sparse_text = experiment("two_stage_parts.solutions"), experiment("common").sparse_text
+    two_stage, sparse_text = experiment("two_stage_parts.solutions"), experiment("data_sets").sparse_text
     X, Y = sparse_text(np.random.default_rng(0), 90, 60, 4, 12, labels=True)
     y = Y.argmax(axis=1) if technique == "LDA" else Y
     H = two_stage.targets(technique, y)
@@ -519,7 +543,7 @@ def test_label_fold(experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(label_fold, "OPEN", ("wine", "Text"))
     monkeypatch.setattr(label_fold, "SEVERAL", ("scene",))
     monkeypatch.setattr(label_fold, "BOOK", ("BCI",))
-    parts = ["--part", "book", "open", "parts", "new", "--methods", "LabelFold", "1-NN"]
+    parts = ["--parts", "book", "open", "parts", "new", "--methods", "LabelFold", "1-NN"]
     page = label_fold.main(["--quick", "--output", str(tmp_path), *parts])
     path = tmp_path / "label_fold.csv"
     rows = label_fold.Results(path).rows
@@ -543,7 +567,7 @@ def test_label_fold(experiment, tmp_path, monkeypatch):
 
 def test_honesty(experiment, tmp_path):
     honesty = experiment("honesty")
-    quick = ["--quick", "--only", "twice", "visits", "filled", "--output", str(tmp_path)]
+    quick = ["--quick", "--settings", "twice", "visits", "filled", "--output", str(tmp_path)]
     text = honesty.main(quick).read_text()
     path = tmp_path / "honesty.csv"
     rows = honesty.Results(path).rows

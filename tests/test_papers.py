@@ -43,13 +43,13 @@ def test_marks(experiment):
 
 
 def test_published_numbers_are_read_by_place(experiment):
-    common = experiment("common")
+    common = experiment("result_rows")
     assert common.published("pca-ls", "Table 3")["BCI", "PCA-LS", "labels=50"] == (62.29, None)
     assert common.published("nsdr", "Table 2")["sonar", "NSDR", ""] == (0.106, 0.041)
 
 
 def test_the_experiments_know_the_same_published_numbers(experiment):
-    common, nsdr, nmf = experiment("common"), experiment("nsdr_sets"), experiment("nmf_alpha_sets")
+    common, nsdr, nmf = experiment("result_rows"), experiment("nsdr_sets"), experiment("nmf_alpha_sets")
     cells = common.published("nsdr", "Table 2")
     for name, values in nsdr.TABLE_2.items():
         methods = ("NSDR", "LSDR, smooth hinge", "PCA-SVMs", "SVMs")

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
+from result_rows import Results, by_seed, grouped, parameter, spread
 from two_stage_parts.classifiers import ALL, PART, SOLVERS
 
 
@@ -21,8 +22,7 @@ class Compared(NamedTuple):
 
     def cell(self, measure: str, solver: str) -> str:
         """Return mean and spread in percent."""
-        values = [100 * value for value in self.values.get((measure, solver), {}).values()]
-        return f"{np.mean(values):.1f} ± {np.std(values):.1f}" if values else ""
+        return spread(100 * np.array(list(self.values.get((measure, solver), {}).values())), 1)
 
     @property
     def apart(self) -> float:
@@ -41,15 +41,10 @@ class Compared(NamedTuple):
 
 def compared(results: Results) -> Iterator[Compared]:
     """Return the sets and techniques in the order of the rows."""
-    rows = results.select(part=PART)
-    for dataset, method in dict.fromkeys((row["dataset"], row["method"]) for row in rows):
-        own = [row for row in rows if (row["dataset"], row["method"]) == (dataset, method)]
-        values: dict[tuple[str, str], dict[str, float]] = {}
-        for row in own:
-            key = parameter(row, "measure"), parameter(row, "solver")
-            values.setdefault(key, {})[row["seed"]] = float(row["ours"])
+    for (dataset, method), own in grouped(results.select(part=PART), "dataset", "method").items():
+        found = {key: by_seed(rows) for key, rows in grouped(own, "measure", "solver").items()}
         ridges = sorted({float(parameter(row, "ridge")) for row in own}) if method != ALL else []
-        yield Compared(dataset, method, values, ridges)
+        yield Compared(dataset, method, found, ridges)
 
 
 def lines(results: Results) -> list[list[str]]:

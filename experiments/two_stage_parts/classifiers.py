@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from common import Data, Results, seconds, words
+from data_sets import Data
+from result_rows import Results, row_key, words
 from two_stage_parts.sets import CLASS_SETS, LABEL_SETS, MULTILABEL, TECHNIQUES, Plan, read
 
 PART = "Classifier"
@@ -27,35 +28,21 @@ def classifiers(results: Results, plan: Plan) -> None:
         data = read(name, plan)
         methods = ("LDA",) if data.y.ndim == 1 else MULTILABEL
         for seed, method in itertools.product(range(plan.classifier_splits), (*methods, ALL)):
-            key = {"part": PART, "dataset": name, "source": data.source, "method": method, "seed": seed}
-            if len(results.select(**key)) == 2 * (1 if method == ALL else len(SOLVERS)):
+            row = partial(row_key, PART, data, method, seed)
+            if results.select(part=PART, dataset=name, method=method, seed=seed):
                 continue
-            half = halves(data, seed)
+            X, y, X_test, y_test = half = halves(data, seed)
             if method == ALL:
-                _write(results, key, {"solver": "none"}, *seconds(partial(measured, *half, tol=1e-4)))
-                continue
-            ridge = choose_ridge(method, half[0], half[1], plan.ridges, seed)
-            for solver in SOLVERS:
-                model = TECHNIQUES[method](ridge=ridge, solver=solver)
-                spent, embedded = seconds(partial(embed, model, half[0], half[1], half[2]))
-                Z, Z_test = embedded
-                _write(
-                    results,
-                    key,
-                    {"solver": solver, "ridge": ridge},
-                    spent,
-                    measured(Z, half[1], Z_test, half[3]),
-                )
-        print(PART, name, "done", flush=True)
-
-
-def _write(
-    results: Results, key: dict[str, Any], about: dict[str, Any], spent: float, found: tuple[float, float]
-) -> None:
-    for measure, value in zip(("AUC", "accuracy"), found, strict=True):
-        row = key | {"parameters": words(measure=measure, **about)}
-        if not results.has(**row):
-            results.add(**row, ours=value, seconds=spent)
+                found = {words(solver="none"): measured(*half, tol=1e-4)}
+            else:
+                ridge = choose_ridge(method, X, y, plan.ridges, seed)
+                found = {}
+                for solver in SOLVERS:
+                    Z, Z_test = embed(TECHNIQUES[method](ridge=ridge, solver=solver), X, y, X_test)
+                    found[words(solver=solver, ridge=ridge)] = measured(Z, y, Z_test, y_test)
+            for about, scores in found.items():  # the rows of a split are written together
+                for measure, value in zip(("AUC", "accuracy"), scores, strict=True):
+                    results.add(**row() | {"parameters": f"{words(measure=measure)} {about}"}, ours=value)
 
 
 def halves(data: Data, seed: int) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from common import Report, Results, parameter
+from common import Report
+from result_rows import Results, grouped, parameter, values
 from two_stage_parts.classifier_report import report_classifiers
 from two_stage_parts.scaling_report import report_scaling
 from two_stage_parts.sets import BOUND, SYNTHETIC, TABLE_ORDER, TECHNIQUES
@@ -28,10 +29,7 @@ def write_report(results: Results, path: Path) -> None:
         f"Generated in the shape of the real set: {', '.join(made)}."
         if made
         else "All sets but Syn1 to Syn4 are real.",
-        "Made with "
-        + "; ".join(sorted({row["versions"] for row in results.rows}))
-        + ". One thread; times are "
-        "processor seconds.",
+        "Made with " + "; ".join(results.made_with()) + ". One thread; times are processor seconds.",
     )
     # A run of some parts, into a separate folder, has no rows of the others.
     for part, write in (
@@ -60,30 +58,22 @@ def _report_table_2(report: Report, results: Results) -> None:
     )
     report.table(
         ["worst relative distance", "from the SVD", 'from `solver="direct"`'],
-        [
-            [name, *(_worst(rows, method=name, against=against) for against in ("svd", "solver"))]
-            for name in TECHNIQUES
-        ],
+        [[name, *(_worst(results, name, against) for against in ("svd", "solver"))] for name in TECHNIQUES],
     )
     report.text("Against the SVD, for each ridge: published / ours / relative.")
     ridges = sorted({float(parameter(row, "ridge")) for row in rows})
     lines = []
     for name, technique in itertools.product(TABLE_ORDER, TECHNIQUES):
-        cells = {
-            float(parameter(row, "ridge")): row
-            for row in rows
-            if (row["dataset"], row["method"], parameter(row, "against")) == (name, technique, "svd")
-        }
+        own = results.select(part="Table 2", dataset=name, method=technique, against="svd")
+        cells = {float(parameter(row, "ridge")): row for row in own}
         if cells:
             lines.append([f"{name}, {technique}", *(_cell(cells.get(ridge)) for ridge in ridges)])
     report.table(["", *(f"{ridge:g}" for ridge in ridges)], lines)
 
 
-def _worst(rows: list[dict[str, str]], method: str, against: str) -> str:
-    values = [
-        float(r["relative"]) for r in rows if r["method"] == method and parameter(r, "against") == against
-    ]
-    return f"{max(values):.1e}" if values else ""
+def _worst(results: Results, method: str, against: str) -> str:
+    found = values(results.select(part="Table 2", method=method, against=against), "relative")
+    return f"{found.max():.1e}" if len(found) else ""
 
 
 def _cell(row: dict[str, str] | None) -> str:
@@ -102,14 +92,16 @@ def _report_accuracy(report: Report, results: Results) -> None:
     )
     for part, measure in (("Figure 1", "mean AUC"), ("Figure 2", "accuracy")):
         rows = results.select(part=part)
-        means, apart = {}, {}
-        for row in rows:
-            key = row["method"], parameter(row, "solver"), float(parameter(row, "ridge"))
-            means.setdefault(key, []).append(float(row["ours"]))
-            if row["relative"]:
-                apart.setdefault(row["method"], []).append(float(row["relative"]))
         if not rows:
             continue
+        cells = grouped(rows, "method", "solver", "ridge")
+        means = {
+            (method, solver, float(ridge)): values(own) for (method, solver, ridge), own in cells.items()
+        }
+        apart = {
+            method: values([row for row in own if row["relative"]], "relative")
+            for method, own in grouped(rows, "method").items()
+        }
         methods, ridges = list(apart), sorted({key[2] for key in means})
         splits = len(means[methods[0], "direct", ridges[0]])
         report.text(f"### {part}: {measure} on {rows[0]['dataset']}, mean of {splits} splits")

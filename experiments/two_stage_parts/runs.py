@@ -10,18 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from common import Data, Results, published, rng_of, seconds, words
+from common import seconds
+from data_sets import rng_of
+from result_rows import Results, published, row_key, words
 from two_stage_parts.classifiers import embed, halves, measured
-from two_stage_parts.sets import (
-    CLASS_SETS,
-    MULTILABEL,
-    QUICK,
-    SYNTHETIC,
-    TABLE_ORDER,
-    TECHNIQUES,
-    Plan,
-    read,
-)
+from two_stage_parts.sets import CLASS_SETS, MULTILABEL, QUICK, SYNTHETIC, TABLE_ORDER, TECHNIQUES, Plan, read
 from two_stage_parts.solutions import Spectrum, distance, lanczos, lsqr, targets
 
 
@@ -33,43 +26,26 @@ def table_2(results: Results, plan: Plan) -> None:
         missing = [
             case
             for case in itertools.product(techniques, plan.ridges, ("svd", "solver"))
-            if not results.has(**_row("Table 2", data, case[0], ridge=case[1], against=case[2]))
+            if not results.has(**row_key("Table 2", data, case[0], 0, ridge=case[1], against=case[2]))
             and (case[2] == "svd" or data.X.shape[1] < 5000 or case[1] in plan.wide_ridges)
         ]
         spectrum = Spectrum(data.X) if any(against == "svd" for *_, against in missing) else None
         for technique, ridge, against in missing:
             method = TECHNIQUES[technique]
-            time, model = seconds(partial(method(ridge=ridge).fit, data.X, data.y))
+            model = method(ridge=ridge).fit(data.X, data.y)
             if against == "svd":
                 W0 = spectrum.directions(targets(technique, data.y), ridge)
             else:
                 W0 = method(ridge=ridge, solver="direct").fit(data.X, data.y).components_.T
             ours, size = distance(model.components_.T, W0)
-            whole = plan is not QUICK and (data.source == "real" or name in SYNTHETIC)
+            whole = plan != QUICK and (data.source == "real" or name in SYNTHETIC)
             value = published("two-stage", "Table 2").get((name, technique, words(ridge=ridge)))
             results.add(
-                **_row("Table 2", data, technique, ridge=ridge, against=against),
+                **row_key("Table 2", data, technique, 0, ridge=ridge, against=against),
                 published=value.value if whole and value else "",
                 ours=ours,
                 relative=ours / size,
-                seconds=time,
             )
-            _say(name, technique, words(ridge=ridge, against=against), f"relative {ours / size:.1e}")
-
-
-def _row(part: str, data: Data, method: str, seed: int = 0, **parameters: Any) -> dict[str, Any]:
-    return {
-        "part": part,
-        "dataset": data.name,
-        "source": data.source,
-        "method": method,
-        "parameters": words(**parameters),
-        "seed": seed,
-    }
-
-
-def _say(*what: Any) -> None:
-    print(*what, flush=True)
 
 
 def figures_1_2(results: Results, plan: Plan) -> None:
@@ -78,26 +54,22 @@ def figures_1_2(results: Results, plan: Plan) -> None:
         data = read(name, plan)
         part, techniques = ("Figure 1", MULTILABEL) if name == "Yeast" else ("Figure 2", ("LDA",))
         for seed, technique, ridge in itertools.product(range(n_splits), techniques, plan.ridges):
-            row = partial(_row, part, data, technique, seed, ridge=ridge)
+            row = partial(row_key, part, data, technique, seed, ridge=ridge)
             if results.has(**row(solver="two-stage")):
                 continue
             half = halves(data, seed)
-            (direct, time), (ours, our_time) = (
+            direct, ours = (
                 _classified(TECHNIQUES[technique](ridge=ridge, solver=solver), *half)
                 for solver in ("direct", "two-stage")
             )
-            results.add(**row(solver="direct"), ours=direct, seconds=time)
-            results.add(**row(solver="two-stage"), ours=ours, relative=abs(ours - direct), seconds=our_time)
-        _say(name, "done")
+            results.add(**row(solver="direct"), ours=direct)
+            results.add(**row(solver="two-stage"), ours=ours, relative=abs(ours - direct))
 
 
-def _classified(
-    model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
-) -> tuple[float, float]:
-    """Return the accuracy, or the mean AUC over labels, of a linear SVM on the embedding; and the time of the fit."""
-    time, (Z, Z_test) = seconds(partial(embed, model, X, y, X_test))
-    auc, right = measured(Z, y, Z_test, y_test)
-    return (right if y.ndim == 1 else auc), time
+def _classified(model: Any, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> float:
+    """Return the accuracy, or the mean AUC over labels, of a linear SVM on the embedding."""
+    Z, Z_test = embed(model, X, y, X_test)
+    return measured(Z, y, Z_test, y_test)[int(y.ndim == 1)]
 
 
 def scaling(results: Results, plan: Plan, ridge: float = 1.0) -> None:
@@ -112,7 +84,7 @@ def scaling(results: Results, plan: Plan, ridge: float = 1.0) -> None:
         for figure in figures:
             for size, technique in _sizes(sizes[figure], beyond[figure], techniques):
                 n, d = (size, fixed[figure]) if figure in ("3 left", "4") else (fixed[figure], size)
-                row = partial(_row, f"Figure {figure}", data, technique, n=n, d=d, ridge=ridge)
+                row = partial(row_key, f"Figure {figure}", data, technique, n=n, d=d, ridge=ridge)
                 rounds = plan.rounds if size in sizes[figure] else 1
                 if results.has(**row(solver="two-stage", seed=rounds - 1)):
                     continue
@@ -120,10 +92,8 @@ def scaling(results: Results, plan: Plan, ridge: float = 1.0) -> None:
                 X, y = data.X[index][:, np.sort(columns[:d])], data.y[index]
                 for seed in range(rounds):
                     lsqr_too = technique == techniques[0] and d <= 5000
-                    for solver, (time, ours) in _race(technique, X, y, ridge, lsqr_too).items():
-                        if not results.has(**row(solver=solver, seed=seed)):
-                            results.add(**row(solver=solver, seed=seed), ours=ours, seconds=time)
-                _say(f"Figure {figure}", technique, f"{n} x {d}")
+                    for solver, (spent, ours) in _race(technique, X, y, ridge, lsqr_too).items():
+                        results.add(**row(solver=solver, seed=seed), ours=ours, seconds=spent)
 
 
 def _sizes(
@@ -150,8 +120,5 @@ def _race(
         "iterations": lambda: method(ridge=ridge, max_gram_bytes=0).fit(X, y).n_iter_,
         "two-stage": lambda: len(method(ridge=ridge).fit(X, y).eigenvalues_),
     }
-    if X.shape[1] > 5000:
-        del solvers["direct"]
-    if not lsqr_too:
-        del solvers["lsqr"]
-    return {solver: seconds(run) for solver, run in solvers.items()}
+    left_out = {"direct": X.shape[1] > 5000, "lsqr": not lsqr_too}
+    return {solver: seconds(run) for solver, run in solvers.items() if not left_out.get(solver)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from common import Report, Results, parameter, slope
+from common import Report, slope
+from result_rows import Results, grouped, parameter, values
 from two_stage_parts.sets import Plan
 
 SOLVERS = {"direct": "oC0-", "lsqr": "sC1-", "iterations": "^C2-", "two-stage": "xC3-"}
@@ -41,13 +41,11 @@ def grows(figure: str) -> str:
 
 def curves_of(results: Results, figure: str) -> Curves:
     """Return the times of a figure."""
-    found: dict[tuple[str, str, int], list[dict[str, str]]] = defaultdict(list)
-    for row in results.select(part=f"Figure {figure}"):
-        found[row["method"], parameter(row, "solver"), int(parameter(row, grows(figure)))].append(row)
+    found = grouped(results.select(part=f"Figure {figure}"), "method", "solver", grows(figure))
     curves: Curves = {}
-    for (method, solver, size), rows in sorted(found.items(), key=lambda item: item[0][2]):
-        times = Times([float(row["seconds"]) for row in rows], int(float(rows[0]["ours"])))
-        curves.setdefault(method, {}).setdefault(solver, {})[size] = times
+    for (method, solver, size), rows in sorted(found.items(), key=lambda item: int(item[0][2])):
+        times = Times(values(rows, "seconds").tolist(), int(float(rows[0]["ours"])))
+        curves.setdefault(method, {}).setdefault(solver, {})[int(size)] = times
     return curves
 
 
@@ -67,14 +65,11 @@ def not_run(results: Results) -> str:
             if left:
                 missing.append(f"Figure {figure}, {method}, {grows(figure)} = {', '.join(left)}")
     solvers = {
-        parameter(row, "solver") for figure in FIGURES for row in results.select(part=f"Figure {figure}")
+        solver for figure in FIGURES for curve in curves_of(results, figure).values() for solver in curve
     }
     missing += [f"{solver} at all sizes" for solver in SOLVERS if solver not in solvers]
-    if not missing:
-        return ""
-    return (
-        f"**Not run yet:** {'; '.join(missing)}. `python experiments/two_stage.py --parts scaling` adds it."
-    )
+    more = "`python experiments/two_stage.py --parts scaling` adds it."
+    return f"**Not run yet:** {'; '.join(missing)}. {more}" if missing else ""
 
 
 ABOUT = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from common import Data, dense_classes, dense_labels, load, rng_of, sparse_text
+from data_sets import Data, dense_classes, dense_labels, load, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
 
 BOUND = 1e-8  # of ||WW' - W0W0'||_2 relative to ||W0W0'||_2
@@ -107,7 +107,7 @@ def read(name: str, plan: Plan) -> Data:
         return Data(name, rng.standard_normal((n, d)), y, "generated")
     file, n, d, c = (CLASS_SETS | LABEL_SETS | TEXT_SETS)[name]
     if name in TEXT_SETS:
-        if plan is QUICK:
+        if plan == QUICK:
             n, d, c = 400, 600, 8
         data = load(file, lambda rng: sparse_text(rng, n, d, c, min(80, d // 10), labels=name == "rcv1v2"))
     else:
