@@ -55,8 +55,8 @@ class Iterative:
                 iterates, max_iter=self.max_iter, keep_on_interrupt=keep, callback=progress, **options
             )
         warn_of_early_end(found, name, self.tol)
-        self.objective_ = np.array(found.objective)
-        self.n_iter_ = len(found.objective)
+        self.objective_: np.ndarray = np.array(found.objective)
+        self.n_iter_: int = len(found.objective)
         return found.state
 
 

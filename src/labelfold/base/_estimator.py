@@ -77,6 +77,8 @@ _LOG_ODDS = 2.0
 class RowsEstimator(BaseEstimator):
     """An estimator that reads its data as rows, from every container."""
 
+    task_: str
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
 
     # The tasks that are accepted.

@@ -140,8 +140,8 @@ class CCA(OPLS):
         super()._fit_predictions(found, summary)
         root = np.sqrt(found.s)
         self.correlations_ = root
-        self.y_components_ = (found.targets / root[:, None]) @ self._link(summary.y_scatter)
-        self.y_mean_ = summary.y_mean
+        self.y_components_: np.ndarray = (found.targets / root[:, None]) @ self._link(summary.y_scatter)
+        self.y_mean_: np.ndarray = summary.y_mean
 
     def transform(self, X: Any, y: Any = None) -> Any:
         """Project rows, and their targets if given.

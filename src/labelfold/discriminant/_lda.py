@@ -148,6 +148,8 @@ class LDA(TwoStage):
     array([0, 0, 0])
     """
 
+    priors_: np.ndarray
+
     _parameter_constraints = {**TwoStage._parameter_constraints, "priors": ["array-like", None]}
     _rules_out = True
 
@@ -215,7 +217,7 @@ class LDA(TwoStage):
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
         """Store the class means and probabilities of the Gaussian classifier."""
-        self.means_ = found.targets.T / np.sqrt(np.maximum(summary.counts, 1))[:, None]
+        self.means_: np.ndarray = found.targets.T / np.sqrt(np.maximum(summary.counts, 1))[:, None]
         self.priors_ = summary.counts / summary.n if self.priors is None else _checked(self.priors, summary)
         self._keep_task(summary.task, summary.classes)
         self._n_labelled = summary.n

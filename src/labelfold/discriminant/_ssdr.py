@@ -116,6 +116,8 @@ class SSDR(LinearReducer):
     (1, 4)
     """
 
+    mean_: np.ndarray
+
     _parameter_constraints = {
         **constraints("n_components", *ITERATIONS),
         "cannot_link_weight": [Interval(Real, 0, None, closed="left")],
@@ -196,7 +198,7 @@ class SSDR(LinearReducer):
                 f"{kept} are kept",
                 UserWarning,
             )
-        self.components_ = np.ascontiguousarray(signed(vectors).T)
+        self.components_: np.ndarray = np.ascontiguousarray(signed(vectors).T)
         self.eigenvalues_ = values
         self.n_iter_ = n_iter
         return self

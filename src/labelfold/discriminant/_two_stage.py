@@ -310,7 +310,7 @@ def embedding_products(
     return list(zip(sums[::2], sums[1::2], strict=True))
 
 
-def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...], W: Any = None) -> tuple:
+def _products(X: Block, Yc: Any, ones: Any, ends: tuple[int, ...], W: Any = None) -> tuple[Any, ...]:
     """Return Z'Z and Z'Y_c of several embeddings Z: the columns of X W, or of X, up to these ends."""
     Z, sums = (X.raw if W is None else X @ W) * ones[:, None], []
     for start, end in pairwise((0, *ends)):
@@ -345,8 +345,8 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
         ZtZ, ZtY = summary.products(found)
         if not np.isfinite(ZtZ).all():  # LAPACK would print a message
             raise OverflowError("products of embedded rows overflow")
-        self.coef_ = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
-        self.intercept_ = summary.y_mean
+        self.coef_: np.ndarray = np.linalg.lstsq(ZtZ, ZtY, rcond=None)[0].T
+        self.intercept_: np.ndarray = summary.y_mean
         self._keep_task(summary.task, summary.classes, summary.flat)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
@@ -368,11 +368,11 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
                 f"and columns allow; {rank} {'are' if rank != 1 else 'is'} kept",
                 UserWarning,
             )
-        self.components_ = np.ascontiguousarray(found.W.T[:k])
-        self.eigenvalues_ = found.s[:k]
-        self.mean_ = found.mean
-        self.n_iter_ = found.n_iter
-        self.residual_ = found.residual
+        self.components_: np.ndarray = np.ascontiguousarray(found.W.T[:k])
+        self.eigenvalues_: np.ndarray = found.s[:k]
+        self.mean_: np.ndarray = found.mean
+        self.n_iter_: int = found.n_iter
+        self.residual_: float = found.residual
         self.ridge_ = ridge
         return found._replace(W=found.W[:, :k], s=found.s[:k], targets=found.targets[:k])
 

@@ -153,10 +153,10 @@ class CNMF(SquaredNMF):
         labels = self._read_labels(y, rows.shape[0])
         square, start = self._start(rows)
         found = self._descend(iterates(rows, labels, start, square))
-        self.components_ = np.ascontiguousarray(found.V.T)
-        self.class_embedding_ = found.Q
-        self.classes_ = labels.classes
-        self.embedding_ = rows.result(found.H, at=(labels.index, labels.indicator() @ found.Q))
+        self.components_: np.ndarray = np.ascontiguousarray(found.V.T)
+        self.class_embedding_: np.ndarray = found.Q
+        self.classes_: np.ndarray = labels.classes
+        self.embedding_: Any = rows.result(found.H, at=(labels.index, labels.indicator() @ found.Q))
         return self
 
 

@@ -228,12 +228,12 @@ class GatheredRatioSums(Term):
         self.piece = (first_row, H)
         self.finish = partial(_gathered, columns, V, v)
 
-    def add(self, total: tuple | None) -> tuple:
+    def add(self, total: tuple[Any, ...] | None) -> tuple[Any, ...]:
         """Keep the H of the block until the pass has ended."""
         return (*(total or ()), self.piece)
 
     @staticmethod
-    def merge(left: tuple, right: tuple) -> tuple:
+    def merge(left: tuple, right: tuple) -> tuple[Any, ...]:
         """Keep both lists."""
         return left + right
 

@@ -174,6 +174,9 @@ class DRSVM(Decisions, Parts):
     True
     """
 
+    mean_: np.ndarray
+    svm_penalty_: float
+
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **Parts._parameter_constraints,
@@ -264,15 +267,15 @@ class DRSVM(Decisions, Parts):
         )
         found = self._descend(iterates(problem, start, self.tol))
         _warn(found, self)
-        self.components_ = np.ascontiguousarray(found.B.T)
-        self.coef_ = found.W
-        self.intercept_ = found.intercept
+        self.components_: np.ndarray = np.ascontiguousarray(found.B.T)
+        self.coef_: np.ndarray = found.W
+        self.intercept_: np.ndarray = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
         # Unlabelled rows without a sign constraint are a function of B.
         H = found.H if self.nonnegative else rows @ projection(found.B, problem.ridge, found.BtB)
-        self.embedding_ = rows.result(H, at=(labels.index, found.H_labelled))
-        self.transduction_ = self._transduce(rows, self.embedding_, labels)
+        self.embedding_: Any = rows.result(H, at=(labels.index, found.H_labelled))
+        self.transduction_: Any = self._transduce(rows, self.embedding_, labels)
         return self
 
     def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
@@ -282,10 +285,10 @@ class DRSVM(Decisions, Parts):
         """
         scale = component_scale(sizes, n)
         self.svm_penalty_ = chosen(self.svm_penalty, (0.1 if self.loss == "hinge" else 1.0) * scale.length)
-        self.reconstruction_ = chosen(self.reconstruction, 100.0 / scale.variance)
+        self.reconstruction_: float = chosen(self.reconstruction, 100.0 / scale.variance)
         bound = 0.01 * scale.size
-        self.factor_penalty_ = chosen(self.factor_penalty, self.reconstruction_ * bound)
-        self.intercept_scaling_ = chosen(self.intercept_scaling, np.sqrt(scale.length))
+        self.factor_penalty_: float = chosen(self.factor_penalty, self.reconstruction_ * bound)
+        self.intercept_scaling_: float = chosen(self.intercept_scaling, np.sqrt(scale.length))
 
     def _embed(self, rows: Rows) -> Any:
         if self.center:

@@ -88,8 +88,8 @@ class DivergenceNMF(NonnegativeParts):
 
     def _store(self, rows: Rows, H: Any, V: np.ndarray) -> None:
         """Store the components and the embedding."""
-        self.components_ = np.array(V.T, dtype=np.float64, order="C")
-        self.embedding_ = rows.result(H, partial(_times, self._root()) if self.corrected else None)
+        self.components_: np.ndarray = np.array(V.T, dtype=np.float64, order="C")
+        self.embedding_: Any = rows.result(H, partial(_times, self._root()) if self.corrected else None)
 
     def _root(self) -> np.ndarray:
         return gram_root(self.components_)
@@ -236,7 +236,7 @@ class KLNMF(DivergenceNMF):
         # The start is released after the first iteration, because a basis is large.
         found = self._descend(iterates(rows, self._start(rows, sums), max_iter=self.max_iter))
         self._store(rows, found.H, found.V)
-        self.reconstruction_err_ = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
+        self.reconstruction_err_: float = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
         return self
 
 

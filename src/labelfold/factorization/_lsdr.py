@@ -152,6 +152,9 @@ class LSDR(OffsetFactorisation):
     (178, 3)
     """
 
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "loss": [StrOptions({"smooth_hinge", "logistic", "squared"})],
         **constraints("classifier_penalty"),
@@ -218,7 +221,7 @@ class LSDR(OffsetFactorisation):
 
     def _classifier(self, T: np.ndarray, weight: float, length: float) -> LinearClassifiers:
         """Store the penalty, and return classifiers of a weight, for rows of a mean squared length."""
-        self.classifier_penalty_ = chosen(self.classifier_penalty, 0.5 * weight * length)
+        self.classifier_penalty_: float = chosen(self.classifier_penalty, 0.5 * weight * length)
         return LinearClassifiers(T, loss=self.loss, weight=weight, penalty=self.classifier_penalty_)
 
     def _shares(self, F: np.ndarray) -> np.ndarray:

@@ -189,6 +189,10 @@ class NMFAlpha(DivergenceNMF):
     True
     """
 
+    dual_coef_: Any
+    supervision_: float
+    machine_weight_: float
+
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **DivergenceNMF._parameter_constraints,
@@ -330,7 +334,7 @@ class NMFAlpha(DivergenceNMF):
             self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
         elif svms is not None:
             self.dual_coef_ = _with_all_rows(last.directions.S, labels.index, rows.shape[0])
-        self.classes_ = labels.classes
+        self.classes_: np.ndarray = labels.classes
         return last
 
     def _fit_map(self, rows: Rows) -> None:

@@ -164,6 +164,12 @@ class NSDR(OffsetFactorisation):
     ((569, 5), True)
     """
 
+    support_: np.ndarray
+    support_vectors_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: np.ndarray
+    gamma_: float
+
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "kernel": [StrOptions({"poly", "rbf"})],
         **constraints("C", "gamma"),

@@ -66,6 +66,13 @@ class CoupledClassifier(ABC):
 class OffsetFactorisation(Decisions, Factorisation):
     """A factorisation with offsets of rows and columns, coupled to a classifier of its labelled rows."""
 
+    objective_: np.ndarray
+    n_iter_: int
+    components_: np.ndarray
+    column_offsets_: np.ndarray
+    embedding_: Any
+    row_offsets_: np.ndarray
+
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **Factorisation._parameter_constraints,
@@ -112,7 +119,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         self._keep_task(labels.task, labels.classes)
         Z = rows.result(self._positions(rows), at=(labels.index, found.Z))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
-        self.transduction_ = self._transduce(rows, Z, labels)
+        self.transduction_: Any = self._transduce(rows, Z, labels)
 
     def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> tuple[float, float]:
         """Store the weights, as given or as multiples of the scale of the data.
@@ -122,13 +129,13 @@ class OffsetFactorisation(Decisions, Factorisation):
         """
         scale = component_scale(sizes, n)
         weight = 30.0 / scale.variance  # weight of the factorisation, for labels of weight 1
-        self.reconstruction_share_ = chosen(self.reconstruction_share, weight / (1 + weight))
+        self.reconstruction_share_: float = chosen(self.reconstruction_share, weight / (1 + weight))
         given = not isinstance(self.reconstruction_share, str)
         label_share = 1 - self.reconstruction_share_ if given else 1 / (1 + weight)
         bound = 0.03 * self.reconstruction_share_ * scale.size
-        self.row_penalty_ = chosen(self.row_penalty, bound * scale.length)
-        self.basis_penalty_ = chosen(self.basis_penalty, bound / scale.length)
-        self.offset_unit_ = chosen(self.offset_unit, spread)
+        self.row_penalty_: float = chosen(self.row_penalty, bound * scale.length)
+        self.basis_penalty_: float = chosen(self.basis_penalty, bound / scale.length)
+        self.offset_unit_: float = chosen(self.offset_unit, spread)
         # The ratio of the penalties decides how U and V share the scale of X.
         return label_share, scale.length * np.sqrt(self.basis_penalty_ / self.row_penalty_)
 

@@ -276,7 +276,7 @@ def _embed(X: Block, center: Any, rest: Any, G: Any) -> Any:
     return X.double().shift(center, rest) @ G
 
 
-def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple:
+def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tuple[Any, ...]:
     Y = X.double().shift(center, rest)
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
@@ -284,7 +284,7 @@ def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tup
     return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
 
 
-def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple:
+def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple[Any, ...]:
     Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
 

@@ -170,13 +170,13 @@ class SSNMF(Decisions, SquaredNMF):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         square, start = self._start(rows)
-        self.supervision_ = chosen(self.supervision, 0.3 * square / max(_squared_norm(labels), 1.0))
+        self.supervision_: float = chosen(self.supervision, 0.3 * square / max(_squared_norm(labels), 1.0))
         found = self._descend(iterates(rows, labels, start, square, self.supervision_))
-        self.components_ = np.ascontiguousarray(found.V.T)
-        self.class_loadings_ = found.A
-        self.embedding_ = rows.result(found.H)
+        self.components_: np.ndarray = np.ascontiguousarray(found.V.T)
+        self.class_loadings_: np.ndarray = found.A
+        self.embedding_: Any = rows.result(found.H)
         self._keep_task(labels.task, labels.classes)
-        self.transduction_ = self._transduce(rows, self.embedding_, labels)
+        self.transduction_: Any = self._transduce(rows, self.embedding_, labels)
         return self
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:

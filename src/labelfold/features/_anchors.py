@@ -216,7 +216,7 @@ class AnchorSpace:
         The smoothest functions on the graph of the s nearest anchors, by s; empty in a saved model.
     """
 
-    def __init__(self, anchors: Anchors, k: int, nearest: tuple = ()) -> None:
+    def __init__(self, anchors: Anchors, k: int, nearest: tuple[Any, ...] = ()) -> None:
         self.anchors, self.k, self.nearest = anchors, k, nearest
         self.graphs: dict[int, AnchorGraph] = {}
 

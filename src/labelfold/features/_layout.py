@@ -31,6 +31,9 @@ class Layout:
         Indices of the rows that t-SNE laid out; the others are placed among them.
     """
 
+    points: np.ndarray
+    landmarks: np.ndarray
+
     def __init__(self, points: np.ndarray, landmarks: np.ndarray, anchors: Anchors) -> None:
         self.points, self.landmarks, self._anchors = points, landmarks, anchors
 

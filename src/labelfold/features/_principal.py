@@ -62,6 +62,10 @@ class Principal(LinearReducer):
     array([2.049, 0.491])
     """
 
+    deviations_: np.ndarray
+    mean_: np.ndarray
+    total_variance_: float
+
     _needs_labels = False
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -91,7 +95,7 @@ class Principal(LinearReducer):
         """
         found = principal_axes(self._rows(X, reset=True), self.n_components, random_state=self.random_state)
         basis = found.basis / found.deviations if self.whiten else found.basis
-        self.components_ = np.ascontiguousarray(basis.T)
+        self.components_: np.ndarray = np.ascontiguousarray(basis.T)
         self.deviations_, self.mean_, self.total_variance_ = found.deviations, found.mean, found.total
         return self
 
@@ -113,12 +117,17 @@ class PrincipalAxes:
         Whether these are all axes of the rows, because their rank is smaller than the requested number.
     """
 
+    basis: np.ndarray
+    deviations: np.ndarray
+    mean: np.ndarray
+    total: float
+
     def __init__(
         self, basis: np.ndarray, deviations: np.ndarray, mean: np.ndarray, total: float, complete: bool
     ) -> None:
         self.basis, self.deviations, self.mean, self.total = basis, deviations, mean, total
         self.complete = complete
-        self.offset = mean @ basis
+        self.offset: np.ndarray = mean @ basis
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the coordinates (n, q) of some rows."""

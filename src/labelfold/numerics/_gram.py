@@ -70,6 +70,11 @@ class Gram:
         zero.
     """
 
+    size: int
+    constant: float
+    noise: float
+    rounding: np.ndarray | None
+
     def __init__(
         self,
         G: np.ndarray,
@@ -156,7 +161,7 @@ class Gram:
         """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
         keep = values > self._min_share * values.max(initial=0.0)
-        self.null = vectors[:, ~keep]
+        self.null: np.ndarray = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:
             root = np.sqrt(values)[:, None] * vectors.T  # G = root'root

@@ -38,6 +38,13 @@ class RandomRows:
     True
     """
 
+    k: int
+    seed: int
+    first: np.random.Generator | None
+    scale: float
+    dtype: Any
+    nonnegative: bool
+
     def __init__(
         self,
         k: int,

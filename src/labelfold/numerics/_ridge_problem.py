@@ -103,11 +103,13 @@ class RowTargets:
            [1., 2.]])
     """
 
+    codes: np.ndarray | None
+
     def __init__(
         self, table: np.ndarray, codes: np.ndarray | None = None, counts: np.ndarray | None = None
     ) -> None:
-        self.table = np.asarray(table, dtype=np.float64)
-        self.n_targets = self.table.shape[1]
+        self.table: np.ndarray = np.asarray(table, dtype=np.float64)
+        self.n_targets: int = self.table.shape[1]
         # In few bytes: they travel to where the rows are.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
         if codes is None:

@@ -147,6 +147,10 @@ def iterations_worth(rows: Rows, q: int) -> float:
 class FactorProblem(RidgeProblem):
     """The problem in terms of a triangular factor of X_c, which is computed when it is first needed."""
 
+    mean: np.ndarray
+    size: int
+    factor: Callable[[], Factor]
+
     def __init__(self, mean: np.ndarray, size: int, factor: Callable[[], Factor]) -> None:
         self.mean, self.size, self.factor = mean, size, cache(factor)
 
@@ -182,6 +186,8 @@ class GramProblem(FactorProblem):
     If G is singular and X_c has the same rank, as decided by ``norms`` (see `Gram.has_rank`), the problem is solved
     in the eigenvectors of G. The triangular factor of X_c is for a G that is too ill-conditioned for both.
     """
+
+    norms: Callable[[np.ndarray], np.ndarray]
 
     gram: Gram
 
@@ -265,6 +271,9 @@ class KernelProblem(RidgeProblem):
     n_columns, eps : int, float
         For a linear kernel: the number of columns of the rows, and their relative round-off.
     """
+
+    mean: np.ndarray
+    size: int
 
     gram: Gram
 

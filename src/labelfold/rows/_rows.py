@@ -86,7 +86,7 @@ class Rows(ABC):
         self,
         f: RowFunction,
         *aligned: Any,
-        shared: tuple = (),
+        shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
         gives: str = "both",
     ) -> tuple[Any, Any]:
@@ -124,7 +124,7 @@ class Rows(ABC):
     def row_bytes(self) -> float:
         """Return the average number of bytes of a row in memory."""
 
-    def share(self, values: tuple) -> tuple:
+    def share(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return values that every block needs, in the form that blocks need: floats in the dtype of X."""
         return tuple(
             value.astype(self.dtype, copy=False)
@@ -171,7 +171,7 @@ class Rows(ABC):
         return sums.finish()
 
     def result(
-        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
     ) -> Any:
         """Return ``f(h)`` of a row-aligned array for the user, with other values in some rows.
 
@@ -206,11 +206,11 @@ class Rows(ABC):
         """Return all rows as one block without columns of zeros, if that takes no memory: sparse rows in memory."""
         return self.whole().narrow() if self.is_sparse else None
 
-    def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
+    def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple[Any, ...] = ()) -> Any:
         """Return the sums over rows of ``f(block, ...)``, from one pass."""
         return self.sweep(f, *aligned, shared=shared, gives="sums")[1]
 
-    def map(self, f: Callable[..., Any], *aligned: Any, shared: tuple = ()) -> Any:
+    def map(self, f: Callable[..., Any], *aligned: Any, shared: tuple[Any, ...] = ()) -> Any:
         """Return ``f(block, ...)`` row by row, from one pass."""
         return self.sweep(f, *aligned, shared=shared, gives="rows")[0]
 
@@ -264,6 +264,12 @@ def _squared_norm(X: Block) -> Any:
 class RowsWrapper(Rows):
     """Rows whose blocks are those of other rows, transformed by ``wrap``."""
 
+    shape: tuple[int, int]
+    dtype: Any
+    xp: Any
+    in_memory: bool
+    is_sparse: bool
+
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.shape, self.dtype, self.xp = rows.shape, rows.dtype, rows.xp
@@ -285,8 +291,8 @@ class RowsWrapper(Rows):
         return self.rows.resident
 
     # The further arguments of wrap: row-aligned arrays, and shared ones.
-    _aligned: tuple = ()
-    _shared: tuple = ()
+    _aligned: tuple[Any, ...] = ()
+    _shared: tuple[Any, ...] = ()
     _most_rows: int | None = None
 
     @staticmethod
@@ -302,7 +308,7 @@ class RowsWrapper(Rows):
         self,
         f: RowFunction,
         *aligned: Any,
-        shared: tuple = (),
+        shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
         gives: str = "both",
     ) -> tuple[Any, Any]:
@@ -359,7 +365,7 @@ class RowsWrapper(Rows):
         return self.rows.total(f, *aligned)
 
     def result(
-        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
     ) -> Any:
         """Return a row-aligned array for the user."""
         return self.rows.result(h, f, at)
@@ -383,7 +389,7 @@ class Centered(RowsWrapper):
 
     def __init__(self, rows: Rows, center: np.ndarray | None = None) -> None:
         super().__init__(rows)
-        self.center = rows.mean() if center is None else np.asarray(center, dtype=np.float64)
+        self.center: np.ndarray = rows.mean() if center is None else np.asarray(center, dtype=np.float64)
         self._shared = center_parts(self.center, rows.dtype)
 
     @staticmethod
@@ -401,7 +407,7 @@ class Weighted(RowsWrapper):
 
     def __init__(self, rows: Rows, weights: np.ndarray) -> None:
         super().__init__(rows)
-        self.weights = np.asarray(weights, dtype=rows.dtype)
+        self.weights: np.ndarray = np.asarray(weights, dtype=rows.dtype)
         self._aligned = (rows.put(self.weights),)
 
     @staticmethod
@@ -428,17 +434,19 @@ class Featurized(RowsWrapper):
         Relative round-off of the features; never below that of the rows.
     """
 
+    transform: Callable[[Any], np.ndarray]
+
     def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
         super().__init__(rows)
         self.transform, self._eps = transform, eps
         self.is_sparse = False
         self._shared = (transform,)
         width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
-        self.shape = (rows.shape[0], width)
+        self.shape: tuple[int, int] = (rows.shape[0], width)
         self._most_rows = dense_block_rows(self.row_bytes())
 
     @staticmethod
-    def wrap(block: Block, transform: Callable) -> Block:
+    def wrap(block: Block, transform: Callable[..., Any]) -> Block:
         """Return the features of the block."""
         return block.apply(transform)
 
@@ -480,7 +488,7 @@ def _raw(X: Block) -> Any:
 
 
 def _on_wrapped(
-    wrap: Callable, f: RowFunction, counts: tuple[int, int, int], block: Block, *args: Any
+    wrap: Callable[..., Any], f: RowFunction, counts: tuple[int, int, int], block: Block, *args: Any
 ) -> Any:
     """Return f of a wrapped block; its arguments follow those of the wrapper, row-aligned before shared ones."""
     ends = np.cumsum(counts)

@@ -100,7 +100,7 @@ class Accumulator:
     def __init__(self) -> None:
         self._single = False
         self._totals: list[Any] | None = None
-        self._rules: list[tuple[Callable, Callable | None]] = []
+        self._rules: list[tuple[Callable[..., Any], Callable[..., Any] | None]] = []
 
     def add(self, partial: Any) -> None:
         """Add one block's partial sums: None, one sum, or a tuple of sums."""
@@ -341,12 +341,12 @@ def triangle_of(A: np.ndarray) -> np.ndarray:
     return np.triu(R[: min(A.shape)])
 
 
-def only_column(sums: tuple) -> np.ndarray:
+def only_column(sums: tuple[Any, ...]) -> np.ndarray:
     """Return the vector that was summed up as a column."""
     return sums[0][:, 0]
 
 
-def unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
+def unshift(sums: tuple[Any, ...], center: np.ndarray) -> np.ndarray:
     """Return X'H - a (u'H) from X'H and u'H."""
     product, weights = sums
     if product.ndim == 1:
@@ -354,13 +354,13 @@ def unshift(sums: tuple, center: np.ndarray) -> np.ndarray:
     return add_product(product, -center[:, None], weights[None, :])
 
 
-def unshift_squares(sums: tuple, center: np.ndarray) -> np.ndarray:
+def unshift_squares(sums: tuple[Any, ...], center: np.ndarray) -> np.ndarray:
     """Return the squared norms of shifted columns from those of X, X'u and u'u."""
     squares, product, weight = sums
     return np.maximum(squares - 2 * center * product + weight * center**2, 0.0)
 
 
-def unshift_gram(sums: tuple, center: np.ndarray) -> np.ndarray:
+def unshift_gram(sums: tuple[Any, ...], center: np.ndarray) -> np.ndarray:
     """Return the Gram matrix of shifted rows from that of X, X'u and u'u."""
     gram, product, weight = sums
     cross = product[:, 0] - weight / 2 * center

@@ -171,6 +171,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     True
     """
 
+    embedding_: Any
+    loo_score_: float
+
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _by_weight: list[View]
     _parameter_constraints = {
@@ -350,7 +353,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         If not ``full``, only the heaviest views are used, as many as can be solved at once.
         """
         ridges, groups = self._chosen_ridges(), self._groups_of(labels.index)
-        self.groups_ = groups.codes
+        self.groups_: np.ndarray = groups.codes
         targets = targets_of(labels, groups)
         views, forms = None, self._forms
         if not full:
@@ -378,7 +381,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             found.scores, weights, F, labels, self.n_components, self._train, forms
         )
         self._train_scores = F + self._shift
-        self.transduction_ = self._decide(self._train_scores)
+        self.transduction_: Any = self._decide(self._train_scores)
 
     def _groups_of(self, index: np.ndarray) -> Groups:
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
@@ -423,7 +426,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         lines.sort(key=lambda line: -line[1])
         lines += [(view, 0.0, np.nan, np.nan, why) for view, why in reasons]
         used, weight, error, ridge, left_out = zip(*lines, strict=True) if lines else [()] * 5
-        self.view_weights_ = {
+        self.view_weights_: dict[str, Any] = {
             "view": np.array([view.name for view in used], dtype=str),
             "form": np.array([view.form for view in used], dtype=str),
             "family": np.array([view.family for view in used], dtype=str),
@@ -436,14 +439,14 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     def _calibrate(self, left_out: np.ndarray, labels: Labels, groups: Groups) -> None:
         """Calibrate probabilities on leave-one-out scores, and store leave-one-out predictions and score."""
         self._steepness, self._shift, (self.loo_score_, *interval) = calibrate(left_out, labels, groups)
-        self.loo_interval_ = tuple(interval)
+        self.loo_interval_: tuple[float, ...] = tuple(interval)
         left_out = left_out + self._shift
-        self.loo_predictions_ = self._decide(left_out)
+        self.loo_predictions_: np.ndarray = self._decide(left_out)
         self.__dict__.pop("loo_confidence_", None)
         if self.task_ != "regression":
             p = self._shares(left_out)
             several = self.task_ == "multilabel"
-            self.loo_confidence_ = np.maximum(p, 1 - p).prod(axis=1) if several else p.max(axis=1)
+            self.loo_confidence_: np.ndarray = np.maximum(p, 1 - p).prod(axis=1) if several else p.max(axis=1)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         F = np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)

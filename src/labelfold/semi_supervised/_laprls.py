@@ -182,6 +182,9 @@ class LapRLS(Decisions, KernelForm):
     (1.0, array([0, 1]))
     """
 
+    n_iter_: int
+    residual_: float
+
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _target_gap = 1.0
     ridge_: float
@@ -288,11 +291,11 @@ class LapRLS(Decisions, KernelForm):
         with Progress("LapRLS", self.max_iter, self.verbose) as progress:
             found, G = solve(labels.index, Y, self.ridge_, progress)
 
-        self.coef_ = np.ascontiguousarray(found.W.T)
-        self.intercept_ = found.intercept
+        self.coef_: np.ndarray = np.ascontiguousarray(found.W.T)
+        self.intercept_: np.ndarray = found.intercept
         self.mean_: Any = None if self.feature_map_ is not None else found.mean
         self.n_iter_, self.residual_ = found.n_iter, found.residual
-        self.transduction_ = self._transduce(rows, G + found.intercept, labels)
+        self.transduction_: Any = self._transduce(rows, G + found.intercept, labels)
         return self
 
     def _laplacian(self, rows: Rows) -> Any:

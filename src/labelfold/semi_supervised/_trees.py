@@ -204,6 +204,17 @@ class TreeNodes:
         Length of the longest path from a root to a leaf.
     """
 
+    roots: np.ndarray
+    depth: int
+    left: np.ndarray
+    right: np.ndarray
+    threshold: np.ndarray
+    columns: np.ndarray
+    column: np.ndarray
+    values: np.ndarray
+    middle: Any
+    size: np.ndarray
+
     def __init__(
         self, trees: Sequence[Any], values: np.ndarray, middle: Any = None, size: Any = None
     ) -> None:

@@ -138,6 +138,9 @@ class TSVM(Decisions, RowsEstimator):
     1.0
     """
 
+    switched_signs_: np.ndarray
+    objective_: list[list[np.ndarray]]
+
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **constraints("C", "fit_intercept", *ITERATIONS, "on_interrupt"),
@@ -201,7 +204,7 @@ class TSVM(Decisions, RowsEstimator):
         self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
         unlabelled = np.flatnonzero(~labels.labelled)
         share = labels.n_labelled / max(len(unlabelled), 1)
-        self.mean_ = rows.mean()
+        self.mean_: np.ndarray = rows.mean()
         problem = TSVMProblem(
             X=X,
             mean=self.mean_,
@@ -217,16 +220,16 @@ class TSVM(Decisions, RowsEstimator):
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
         machines = self._train(problem, labels.signs(), fractions)
-        self.coef_ = np.array([machine.w for machine in machines])
-        self.intercept_ = np.array([machine.intercept for machine in machines])
+        self.coef_: np.ndarray = np.array([machine.w for machine in machines])
+        self.intercept_: np.ndarray = np.array([machine.intercept for machine in machines])
         self.switched_signs_ = np.column_stack([machine.signs[unlabelled] for machine in machines])
         self.positive_fraction_ = fractions
         self.objective_ = [[np.array(stage) for stage in machine.objective] for machine in machines]
-        self.n_iter_ = max(sum(map(len, machine.objective)) for machine in machines)
+        self.n_iter_: int = max(sum(map(len, machine.objective)) for machine in machines)
         self._keep_task(labels.task, labels.classes)
         several = labels.task == "multiclass"
         scores = np.column_stack([machine.margins if several else machine.signs for machine in machines])
-        self.transduction_ = self._decide(scores)
+        self.transduction_: np.ndarray = self._decide(scores)
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 

@@ -48,7 +48,7 @@ class Differences:
         if taking_part is not None and labelled is not None:
             both = [part & taking_part for part in both]
         some = [np.flatnonzero(part) for part in both]
-        self.active = bool(len(some[0]) and len(some[1]))
+        self.active: bool = bool(len(some[0]) and len(some[1]))
         if not self.active:
             return
         rng = np.random.default_rng(0)
@@ -56,7 +56,7 @@ class Differences:
         for i, limit in enumerate((min(most, SAMPLE), most)):
             if len(some[i]) > limit:
                 some[i] = np.sort(rng.choice(some[i], limit, replace=False))
-        self.rows = np.concatenate(some)  # labelled ones first
+        self.rows: np.ndarray = np.concatenate(some)  # labelled ones first
         n = len(self.rows)
         # the first row counts labelled rows, the second all
         self._indicators = np.ones((2, n), dtype=np.float32)

@@ -129,6 +129,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     1
     """
 
+    n_rows_: int
+    n_learned_from_: int
+
     _parameter_constraints: dict = {name: ["array-like", str] for name in (*ROLES, "keep")}
     _packed = ("columns_", "used_", "ids_", "differences_", "feature_names_in_")
 
@@ -196,9 +199,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.columns_: list[dict[str, Any]] = [
             {"name": c.name, "role": c.role, "how": c.how, "missing": c.missing} for c in columns
         ]
-        self.used_ = [column.name for column in used]
-        self.ids_ = [column.name for column in columns if column.role == "id"]
-        self.differences_ = differences.result(len(used))
+        self.used_: list[str] = [column.name for column in used]
+        self.ids_: list[str] = [column.name for column in columns if column.role == "id"]
+        self.differences_: list[dict[str, Any]] = differences.result(len(used))
         self.n_rows_, self.n_learned_from_ = n, len(places)
         self.transformer_: ColumnTransformer = stack(used, n)
         made = self.transformer_.fit_transform(_parsed(some, used))
@@ -351,7 +354,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"X has more than one column named {twice!r}; give each its own name.")
         if reset:
-            self.n_features_in_ = len(names)
+            self.n_features_in_: int = len(names)
             self.__dict__.pop("feature_names_in_", None)
             if named:
                 self.feature_names_in_: np.ndarray = np.array(names, dtype=object)

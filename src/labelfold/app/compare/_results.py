@@ -72,6 +72,8 @@ class Results:
         Why it ended early.
     """
 
+    results: Any
+
     def __init__(
         self,
         rows: list[dict[str, Any]],
@@ -98,8 +100,8 @@ class Results:
         self.settings = settings
         self.methods = methods
         self.data = data
-        self.left_out = left_out or {}
-        self.notes = notes or []
+        self.left_out: dict[str, str] = left_out or {}
+        self.notes: list[str] = notes or []
         self.stopped = stopped
         self._refits: dict[tuple[str, int | None], tuple[Any, HeldOut | None]] = {}
 

@@ -536,7 +536,7 @@ def view_kinds(model: Any, X: Any = None, names: Sequence[str] = (), most: int =
 
 
 def save_fit(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     model: Any,
     method: Method,
     table: Table,

@@ -152,6 +152,9 @@ def _default_size(method: Method, data: Data) -> int:
 class NothingHeldOut(ValueError):
     """There are too few labels to hold any out. ``data`` holds the rows and labels, ``why`` the reason."""
 
+    data: Data
+    why: str
+
     def __init__(self, data: Data, why: str) -> None:
         super().__init__(
             f"{why} to compare methods by; fit LabelFold (labelfold fit, or labelfold.LabelFold), or label more rows"
@@ -175,7 +178,7 @@ def run_comparison(
     ids: Sequence[Any] | None = None,
     recipe: Recipe | None = None,
     image_shape: tuple[int, ...] | None = None,
-    folder: str | os.PathLike | None = None,
+    folder: str | os.PathLike[str] | None = None,
     progress: bool = True,
     name: str = "the data",
     command: str | None = None,

@@ -78,7 +78,7 @@ class Store:
         The new name of a file of other data, or of a damaged file.
     """
 
-    def __init__(self, folder: str | os.PathLike | None, fingerprint: str):
+    def __init__(self, folder: str | os.PathLike[str] | None, fingerprint: str):
         self.rows: list[dict[str, Any]] = []
         self.unread = 0
         self.set_aside: str | None = None
@@ -153,7 +153,7 @@ class Store:
         self._file = results.open("r+b", buffering=0)
 
 
-def _key(row: dict[str, Any]) -> tuple:
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in _KEY)
 
 

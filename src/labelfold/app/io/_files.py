@@ -34,7 +34,7 @@ MAX_LINE = 64 * MIB
 _DAMAGED = "is damaged or cut short"
 
 
-def existing_file(path: str | os.PathLike) -> Path:
+def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` as a Path if it is a readable file and not empty, else raise FileProblem."""
     path = Path(path)
     if path.is_dir():
@@ -55,7 +55,7 @@ def existing_file(path: str | os.PathLike) -> Path:
     return path
 
 
-def writable_file(path: str | os.PathLike, *read: object) -> Path:
+def writable_file(path: str | os.PathLike[str], *read: object) -> Path:
     """Return ``path`` as a Path if a file can be written there, else raise FileProblem.
 
     Parameters
@@ -81,7 +81,7 @@ def writable_file(path: str | os.PathLike, *read: object) -> Path:
     return path
 
 
-def writable_folder(path: str | os.PathLike, *, make: bool = True) -> Path:
+def writable_folder(path: str | os.PathLike[str], *, make: bool = True) -> Path:
     """Return ``path`` as a Path if files can be written to this folder; create it with ``make``."""
     path = Path(path)
     try:

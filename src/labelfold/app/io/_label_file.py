@@ -46,7 +46,9 @@ class LabelFile:
         Called with a sentence about what was done.
     """
 
-    def __init__(self, path: str | os.PathLike, targets: Sequence[str], note: Callable[[str], None]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], targets: Sequence[str], note: Callable[[str], None]
+    ) -> None:
         source, self.path = find(path, Reading())
         self.note = note
         written = self._of_page()
@@ -375,6 +377,10 @@ class Journal:
         Sentences for the user.
     """
 
+    no_class: frozenset[str]
+    header: list[str]
+    ids: list[str]
+
     # Names of its columns after the row number and the ids, and names that no class can have, in lower case.
     fields = FIELDS
     no_class = frozenset(word.lower() for word in NO_LABEL) | {"-1"}
@@ -405,7 +411,7 @@ class Journal:
     def __init__(
         self, path: str | os.PathLike[str], ids: Sequence[str] = (), columns: Sequence[str] = ()
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.notes: list[str] = []
         self.lines: list[Line] = []
         if taken := [name for name in ids if name in FIELDS]:

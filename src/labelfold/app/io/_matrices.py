@@ -249,7 +249,7 @@ def read_h5ad(path: Path, kind: str, request: Request) -> Matrix:
     )
 
 
-def writable_copy(source: Any, path: str | os.PathLike) -> None:
+def writable_copy(source: Any, path: str | os.PathLike[str]) -> None:
     """Raise an error if an .h5ad output would not be a copy of an .h5ad input."""
     if not isinstance(source, Path) or source.suffix.lower() != ".h5ad":
         raise FileProblem(f"{path} would be a copy of the .h5ad file that is read, and {source} is none.")
@@ -258,7 +258,7 @@ def writable_copy(source: Any, path: str | os.PathLike) -> None:
 
 
 def write_copy(
-    source: Path, path: str | os.PathLike, embedding: np.ndarray | None, columns: Mapping[str, Any]
+    source: Path, path: str | os.PathLike[str], embedding: np.ndarray | None, columns: Mapping[str, Any]
 ) -> Path:
     """Write a copy of a file that also has an embedding and predictions.
 

@@ -85,7 +85,7 @@ class SavedModel:
         return X, filled
 
 
-def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
+def save_model(model: Any, path: str | os.PathLike[str], **notes: Any) -> Path:
     """Save a fitted model so that :func:`load_model` gives it back exactly.
 
     Parameters
@@ -131,7 +131,7 @@ def save_model(model: Any, path: str | os.PathLike, **notes: Any) -> Path:
     return write_finished(path, data)
 
 
-def load_model(path: str | os.PathLike) -> Any:
+def load_model(path: str | os.PathLike[str]) -> Any:
     """Load a model saved by :func:`save_model`.
 
     Every type in the file is checked against the allow-list before any object is built. A file with another type is
@@ -150,7 +150,7 @@ def load_model(path: str | os.PathLike) -> Any:
     return read_model(path).model
 
 
-def read_model(path: str | os.PathLike) -> SavedModel:
+def read_model(path: str | os.PathLike[str]) -> SavedModel:
     """Load a model and its notes; see :func:`load_model`."""
     import skops.io
 

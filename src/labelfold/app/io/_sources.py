@@ -170,7 +170,7 @@ SUFFIXES = {suffix: source.name for source in _ALL for suffix in source.suffixes
 _OF_IMAGES = ("image_size", "colour")
 
 
-def find(data: str | os.PathLike, reading: Reading) -> tuple[TableSource, Any]:
+def find(data: str | os.PathLike[str], reading: Reading) -> tuple[TableSource, Any]:
     """Return the kind of source and the place of a path or an address, which is checked to exist.
 
     Parameters

@@ -149,7 +149,7 @@ class Table:
 
 
 def read_table(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
     target: str | Sequence[str] | None = None,
     id_columns: Sequence[str] = (),
@@ -159,7 +159,7 @@ def read_table(
     features: Sequence[str] | None = None,
     unlabeled_values: Sequence[str] | None = None,
     index_base: int | None = None,
-    labels: str | os.PathLike | None = None,
+    labels: str | os.PathLike[str] | None = None,
     begin: bool = False,
     reading: Reading | None = None,
     **how: Any,

@@ -29,7 +29,7 @@ _CAN_LOCK_AND_RENAME = os.name == "posix"  # elsewhere a file that is open for i
 _FIRST_DAY = time.strptime("1980", "%Y")
 
 
-def writable_table(path: str | os.PathLike, source: Any = None) -> Path:
+def writable_table(path: str | os.PathLike[str], source: Any = None) -> Path:
     """Return ``path`` as a Path if a table can be written there, else raise FileProblem.
 
     An .h5ad file is written as a copy of ``source``, which must be an .h5ad file too.
@@ -73,7 +73,7 @@ def refuse_destination(where: Any, output: Path | None, to_table: str | None, *r
 
 
 def write_table(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     values: np.ndarray,
     names: Sequence[str],
     *,
@@ -182,7 +182,7 @@ def _without_objects(values: Any) -> np.ndarray:
 
 
 @contextmanager
-def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
+def finished_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``path`` when it is complete and on disk.
 
     After a failure or an interrupt the existing file is unchanged. If ``path`` is a link, its target is replaced.
@@ -229,7 +229,7 @@ def finished_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
         raise _not_written(path, error) from error
 
 
-def write_finished(path: str | os.PathLike, content: bytes) -> Path:
+def write_finished(path: str | os.PathLike[str], content: bytes) -> Path:
     """Write a whole file; see :func:`finished_file`."""
     with finished_file(path) as file:
         file.write(content)
@@ -326,7 +326,7 @@ def _remove(aside: Path) -> None:
         shutil.rmtree(aside) if aside.is_dir() else aside.unlink()
 
 
-def _not_written(path: str | os.PathLike, error: OSError) -> FileProblem:
+def _not_written(path: str | os.PathLike[str], error: OSError) -> FileProblem:
     return FileProblem(f"{path} could not be written: {error.strerror or one_line(error)}.")
 
 
@@ -370,7 +370,7 @@ def lock(handle: int) -> bool | None:
 
 
 @contextmanager
-def handle_of(path: str | os.PathLike, flags: int = os.O_RDONLY) -> Iterator[int]:
+def handle_of(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> Iterator[int]:
     """Open a file or folder, and close it at the end."""
     handle = os.open(path, flags)
     try:
@@ -403,7 +403,7 @@ def undated() -> Iterator[None]:
         vars(zipfile)["time"] = real
 
 
-class FolderLock(os.PathLike):
+class FolderLock(os.PathLike[str]):
     """A locked folder. The lock ends with :meth:`release` or with the process.
 
     It is a lock of the operating system on an open file (``flock``; on Windows a locked byte), so a file left by a
@@ -416,8 +416,8 @@ class FolderLock(os.PathLike):
         The folder; it is created if missing.
     """
 
-    def __init__(self, folder: str | os.PathLike):
-        self.folder = writable_folder(folder)
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder: Path = writable_folder(folder)
         self._handle: int | None = None
         how = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the folder
         try:

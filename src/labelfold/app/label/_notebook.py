@@ -6,6 +6,7 @@ import html
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,9 @@ class Labelling:
     file : Path
         The file of labels.
     """
+
+    url: str
+    file: Path
 
     def __init__(self, running: Running) -> None:
         self._running = running

@@ -436,7 +436,7 @@ class Running:
         self._socket = _bound(None) if bound is None else bound
         number = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
-        self.url = f"http://127.0.0.1:{number}/{token}/"
+        self.url: str = f"http://127.0.0.1:{number}/{token}/"
         self._page = Page(session, token, number, safe_csv=safe_csv)
         config = uvicorn.Config(
             self._page.app,

@@ -41,16 +41,24 @@ class Session:
     seed : int
     """
 
+    rows: TableToLabel
+    journal: Journal
+    who: str
+    strategy: str
+    version: int
+    points_version: int
+    predictions_version: int
+
     def __init__(
         self, rows: TableToLabel, journal: Journal, *, who: str, strategy: str = "mixed", seed: int = 0
     ) -> None:
         self.rows, self.journal, self.who = rows, journal, checked_name(who, "--who")
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
-        self.marks = Marks(rows.given)
-        self.finder = RowFinder(rows.content, rows.ids)
+        self.marks: Marks = Marks(rows.given)
+        self.finder: RowFinder = RowFinder(rows.content, rows.ids)
         placed, told = self.finder.find(journal, rows.name)
-        self.notes = [*rows.notes, *journal.notes, *told]
+        self.notes: list[str] = [*rows.notes, *journal.notes, *told]
         self._replay(placed)
         self.strategy = known_strategy(strategy)
         self._questions = Questions(rows.n, seed=seed)
@@ -59,7 +67,7 @@ class Session:
         self._answered: dict[int, Question] = {}
         self.version, self.points_version, self.predictions_version = 1, 0, 0
         self._begun = False
-        self.worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
+        self.worker: Worker = Worker(rows.X, self.labels, self._publish, self._tell, seed)
         self._ask()
 
     def start(self) -> None:
@@ -372,10 +380,12 @@ class Marks:
     done, undone : list of Action
     """
 
+    n_labels: int
+
     def __init__(self, given: Sequence[str | None]) -> None:
         n = len(given)
-        self.labels = np.full(n, None, dtype=object)
-        self.codes = np.full(n, -1, dtype=np.int16)
+        self.labels: np.ndarray = np.full(n, None, dtype=object)
+        self.codes: np.ndarray = np.full(n, -1, dtype=np.int16)
         self.classes: list[str] = []
         self.skipped: set[int] = set()
         self.kept: set[int] = set()

@@ -166,6 +166,10 @@ class Cells:
         Names of the columns.
     """
 
+    raw: Any
+    n: int
+    d: int
+
     def __init__(self, raw: Any, names: Sequence[str] | None = None) -> None:
         if hasattr(raw, "sample"):  # read a block at a time
             raw = pa.concat_tables(raw.read(raw.column_names))
@@ -173,7 +177,7 @@ class Cells:
         self.n, self.d = raw.shape
         if self._table:
             names = raw.column_names
-        self.names = [str(name) for name in names] if names is not None else None
+        self.names: list[str] | None = [str(name) for name in names] if names is not None else None
 
     def name(self, j: int) -> str:
         """Return the name of a column."""
@@ -270,9 +274,12 @@ class RowFinder:
         The id columns; no two rows have the same ids.
     """
 
+    cells: Cells
+    fingerprint: str
+
     def __init__(self, cells: Cells, ids: Any) -> None:
         self.cells, self.fingerprint = cells, cells.fingerprint()
-        self.ids = [] if ids is None else [str(name) for name in ids]
+        self.ids: list[str] = [] if ids is None else [str(name) for name in ids]
         self._names: list[tuple[str, ...]] = []
         if ids is not None:
             self._names = [tuple(map(str, row)) for row in ids.itertuples(index=False)]

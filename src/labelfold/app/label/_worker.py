@@ -76,6 +76,12 @@ class Worker(threading.Thread):
     seed : int
     """
 
+    labels: Callable[[], tuple[Any, list[str]]]
+    publish: Callable[[Predictions], None]
+    tell: Callable[[str], None]
+    seed: int
+    busy: bool
+
     def __init__(
         self,
         X: Any,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from labelfold.app.compare import Results, run_comparison
 
@@ -32,19 +32,21 @@ class Comparison(Results):
 
         return notebook(self)
 
-    def report(self, path: str | os.PathLike) -> Path:
+    def report(self, path: str | os.PathLike[str]) -> Path:
         """Write one offline HTML page: the answer, the figures, the maps, and the rows to label next."""
         from labelfold.app.report._page import write_report
 
         return write_report(self, path)
 
 
-def _with_report(run: Callable[_Arguments, Results]) -> Callable[_Arguments, Comparison]:
-    @wraps(run)
-    def compare(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> Comparison:
-        return Comparison.of(run(*args, **kwargs))
+def _like(
+    run: Callable[_Arguments, Results],
+) -> Callable[[Callable[..., Comparison]], Callable[_Arguments, Comparison]]:
+    """Return the decorator of a function with the parameters and the documentation of ``run``."""
+    return wraps(run, assigned=("__doc__",))
 
-    return compare
 
-
-compare = _with_report(run_comparison)
+@_like(run_comparison)
+def compare(*args: Any, **options: Any) -> Comparison:
+    """Compare methods; see `run_comparison`."""
+    return Comparison.of(run_comparison(*args, **options))

@@ -44,7 +44,7 @@ _WIDTH, _HEIGHT = 480, 320  # of that map in pixels
 
 
 def write_report(
-    found: Results, path: str | os.PathLike, folder: Path | None = None, made: Collection[str] = ()
+    found: Results, path: str | os.PathLike[str], folder: Path | None = None, made: Collection[str] = ()
 ) -> Path:
     """Write the report of a comparison.
 

@@ -84,7 +84,7 @@ class DaskRows(Rows):
         self,
         f: RowFunction,
         *aligned: Any,
-        shared: tuple = (),
+        shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
         gives: str = "both",
     ) -> tuple[Any, Any]:
@@ -108,7 +108,7 @@ class DaskRows(Rows):
     def _computed(
         self,
         begin: Callable[[DaskRows], Make],
-        aligned: tuple,
+        aligned: tuple[Any, ...],
         only_sums: bool = False,
         ndim: int | None = None,
     ) -> tuple[DaskState, Report]:
@@ -164,7 +164,7 @@ class DaskRows(Rows):
             ]
         return reports
 
-    def _submit(self, f: Callable, g: int, *args: Any) -> Any:
+    def _submit(self, f: Callable[..., Any], g: int, *args: Any) -> Any:
         return self._tasks.submit(f, *args, worker=self._groups[g].worker)
 
     def _held(self, g: int) -> list:
@@ -263,7 +263,7 @@ class DaskRows(Rows):
         return self._computed(begin, aligned)[1].sums.finish()
 
     def result(
-        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple | None = None
+        self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
     ) -> Any:
         """Return a Dask array, whose chunks stay on the workers; an array of the host stays there."""
         if not isinstance(h, da.Array):

@@ -78,7 +78,7 @@ class LazyTasks:
             return dask.delayed(Shared(value), pure=False, traverse=False)
         return self.client.scatter(Shared(value), hash=False)
 
-    def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
+    def submit(self, f: Callable[..., Any], *args: Any, worker: str | None = None) -> Any:
         """Return the result of a task, to be computed."""
         return dask.delayed(f, pure=False)(*args)
 
@@ -168,7 +168,7 @@ class PlacedTasks(LazyTasks):
         self._sent.append(sent)
         return sent
 
-    def submit(self, f: Callable, *args: Any, worker: str | None = None) -> Any:
+    def submit(self, f: Callable[..., Any], *args: Any, worker: str | None = None) -> Any:
         """Start a task on a worker; on another one if this has gone."""
         return self.client.submit(f, *args, **_at(worker))
 
@@ -454,7 +454,7 @@ class Report(NamedTuple):
     """Sums of some chunks; shape and dtype of their row results, or None; whether all row results are finite."""
 
     sums: Accumulator
-    about: tuple | None
+    about: tuple[Any, ...] | None
     finite: bool = True
 
 

@@ -136,7 +136,7 @@ class DeviceRows(LocalRows):
         """Make blocks smaller."""
         self._bytes //= 4
 
-    def share(self, values: tuple) -> tuple:
+    def share(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return arrays on the device, floats in the dtype of X; other values unchanged."""
         shared, floats = list(values), []
         for i, value in enumerate(values):
@@ -164,7 +164,7 @@ class DeviceRows(LocalRows):
         """Return an array as NumPy."""
         return to_host(h)
 
-    def result(self, h: Any, f: Any = None, at: tuple | None = None) -> Any:
+    def result(self, h: Any, f: Any = None, at: tuple[Any, ...] | None = None) -> Any:
         """Return a row-aligned array for the user, on the host; a copy from a GPU is new, and not copied again."""
         if f is not None or self._is_host or isinstance(h, np.ndarray):
             return super().result(h, f, at)

@@ -375,7 +375,7 @@ def outer_spectrum(Z: Any) -> tuple[np.ndarray, Any]:
     return to_host(values), DeviceMatrix(Z.xp, U)
 
 
-def _unshift(sums: tuple, center: Any) -> np.ndarray:
+def _unshift(sums: tuple[Any, ...], center: Any) -> np.ndarray:
     return unshift(sums, np.asarray(to_host(center), dtype=np.float64))
 
 

@@ -38,7 +38,7 @@ _SEPARATORS = ",;\t|"
 
 
 def read_rows(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     *,
     target: str | None = None,
     columns: Sequence[str] | None = None,
@@ -116,7 +116,7 @@ def read_rows(
         raise
 
 
-def file_rows(path: str | os.PathLike, names: Sequence[str] | None, n_columns: int | None) -> Rows:
+def file_rows(path: str | os.PathLike[str], names: Sequence[str] | None, n_columns: int | None) -> Rows:
     """Return the rows of a file for an estimator that was fitted on columns of these names, or on so many."""
     ending = Path(path).suffix.lower()
     columns = names if ending in (*TEXT, *PARQUET) else None

@@ -65,7 +65,7 @@ class LocalRows(Rows):
         self,
         f: RowFunction,
         *aligned: Any,
-        shared: tuple = (),
+        shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
         gives: str = "both",
     ) -> tuple[Any, Any]:
@@ -144,7 +144,7 @@ class CSRRows(LocalRows):
         self.X = X
         self.shape = X.shape
         self.dtype = floating(X.dtype)
-        self._columns: tuple | None = None
+        self._columns: tuple[Any, ...] | None = None
         if not checked:
             _check_finite_csr(X, first_row)
 

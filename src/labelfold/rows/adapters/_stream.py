@@ -81,7 +81,9 @@ class StreamedRows(LocalRows):
         Whether to raise an error if the file changes between passes.
     """
 
-    def __init__(self, file: BinaryIO, path: str | os.PathLike | None = None, *, fixed: bool = False) -> None:
+    def __init__(
+        self, file: BinaryIO, path: str | os.PathLike[str] | None = None, *, fixed: bool = False
+    ) -> None:
         self.file, self.path = file, path
         self._stamp = stamp(file) if fixed else None
         weakref.finalize(self, file.close)
@@ -119,7 +121,7 @@ class _Space:
     def __init__(self) -> None:
         self._parts: dict[str, np.ndarray] = {}
         self._found: dict[tuple, tuple[np.ndarray, memoryview]] = {}
-        self.held: tuple | None = None
+        self.held: tuple[Any, ...] | None = None
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
         """Return an array of this shape and its memory, which the next array of that name uses again."""
@@ -157,7 +159,7 @@ class FileRows(StreamedRows):
         dtype: Any,
         offset: int = 0,
         *,
-        path: str | os.PathLike | None = None,
+        path: str | os.PathLike[str] | None = None,
         fixed: bool = False,
         checked: bool = False,
     ) -> None:
@@ -528,7 +530,7 @@ class IterableRows(Rows):
         self,
         f: RowFunction,
         *aligned: Any,
-        shared: tuple = (),
+        shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
         gives: str = "both",
     ) -> tuple[Any, Any]:
@@ -540,7 +542,7 @@ class IterableRows(Rows):
         n_workers = threads.n_threads()
         workers = [Accumulator() for _ in range(n_workers)]
 
-        def run(job: tuple, stop: Event) -> None:
+        def run(job: tuple[Any, ...], stop: Event) -> None:
             sums, start, rows = job
             for a, b in blocks_between(rows.cuts(), most_rows):
                 if not stop.is_set():

@@ -65,7 +65,9 @@ def run(make: Callable[[int], Any], special: int, *arguments: Any) -> Any:
 
 
 @intrinsic(prefer_literal=True)
-def row_products(typing_context, q, h, M, indices, first, m, k):
+def row_products(
+    typing_context: Any, q: Any, h: Any, M: Any, indices: Any, first: Any, m: Any, k: Any
+) -> Any:
     """Set q[j] to the product of h with row indices[first + j] of M, for j < m; k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or not h.dtype == M.dtype == q.dtype:
         return None
@@ -89,7 +91,9 @@ def row_products(typing_context, q, h, M, indices, first, m, k):
 
 
 @intrinsic(prefer_literal=True)
-def add_rows(typing_context, q, out, M, indices, first, m, k, fresh):
+def add_rows(
+    typing_context: Any, q: Any, out: Any, M: Any, indices: Any, first: Any, m: Any, k: Any, fresh: Any
+) -> Any:
     """Add q[j] times row indices[first + j] of M to ``out``, for j < m; k columns, a constant.
 
     If ``fresh``, a constant, is 1, ``out`` is set to the sum, and may hold anything before.
@@ -118,7 +122,9 @@ def add_rows(typing_context, q, out, M, indices, first, m, k, fresh):
 
 
 @intrinsic(prefer_literal=True)
-def add_to_rows(typing_context, q, h, out, indices, first, m, k):
+def add_to_rows(
+    typing_context: Any, q: Any, h: Any, out: Any, indices: Any, first: Any, m: Any, k: Any
+) -> Any:
     """Add q[j] times h to row indices[first + j] of ``out``, for j < m; k columns, a constant."""
     if not isinstance(k, types.IntegerLiteral) or not h.dtype == out.dtype == q.dtype:
         return None
