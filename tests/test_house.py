@@ -45,15 +45,15 @@ APP_ONLY = {"jinja2", "pandas", "plotly", "pyarrow", "rich", "skops", "starlette
 # What else may import one of them, when it is used.
 ALSO = {"rows": {"pyarrow"}, "tables": {"pyarrow"}}
 
-# Files that ask what container they hold, with how often. The list is to shrink.
+# Files that ask what container they hold, with how often and why. The list is to shrink.
 ASKING = {
-    "app/compare/_data.py": 1,
-    "app/label/_table.py": 1,
-    "app/registry/_method.py": 1,
-    "features/_kernel_map.py": 1,
-    "numerics/_linear_svm.py": 1,
-    "semi_supervised/_graph.py": 3,
-    "semi_supervised/_views.py": 1,
+    "app/compare/_data.py": 1,  # a sparse X is not searched for columns that tell which rows are labelled
+    "app/label/_table.py": 1,  # the cells of a table, of an array and of a sparse matrix as text
+    "app/registry/_adapters.py": 1,  # scikit-learn has other estimators for a sparse X
+    "features/_kernel_map.py": 1,  # all rows are kept sparse, or all are centred
+    "numerics/_linear_svm.py": 1,  # coordinate descent reads a dense and a sparse row in two loops
+    "semi_supervised/_graph.py": 3,  # neighbours among all rows are scikit-learn's, which has a search for either
+    "semi_supervised/_views.py": 1,  # kernels of all rows at once
 }
 
 

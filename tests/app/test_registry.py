@@ -74,7 +74,7 @@ def test_the_registry_is_complete():
     assert {"labelfold", "ridge", "svr", "pca-ridge", "extra-trees", "opls", "pcals", "laprls"} <= set(
         REGRESSORS
     )
-    assert len(METHODS) == 35
+    assert len(METHODS) >= 35
     assert sorted(METHODS) == sorted(method.name for method in ranked_methods())
     for name, method in METHODS.items():
         assert name == method.name == name.lower()

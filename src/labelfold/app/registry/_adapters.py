@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
@@ -22,6 +23,25 @@ from labelfold.labels import Labels, read_labels
 from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses, read_groups
 from labelfold.rows import short_indices
 from labelfold.utils import available_if
+
+
+class Shape(NamedTuple):
+    """The properties of X that decide how an estimator is made."""
+
+    n_rows: int
+    n_columns: int
+    sparse: bool
+
+    @classmethod
+    def of(cls, X: Any) -> Shape:
+        """Return the shape of an array or a sparse matrix."""
+        n, d = X.shape
+        return cls(n, d, sp.issparse(X))
+
+    @property
+    def max_rank(self) -> int:
+        """The largest number of independent components."""
+        return min(self.n_rows, self.n_columns)
 
 
 def inner_has(name: str) -> Any:

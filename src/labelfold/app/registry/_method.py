@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from labelfold.app.registry._adapters import Labelled, set_task
+from labelfold.app.registry._adapters import Labelled, Shape, set_task
 from labelfold.app.registry._column_forms import AS_IS, TF_IDF, column_form, make_form
 from labelfold.app.registry._tuned import Tuned
 from labelfold.labels import Labels
@@ -22,25 +21,6 @@ from labelfold.rows import stored_values
 # How a penalty is chosen, in the words of the summaries.
 TUNED = "chosen by cross-validation on the labelled rows from multiples of their spread"
 HIDDEN = "chosen by cross-validation with labels hidden in turn"
-
-
-class Shape(NamedTuple):
-    """The properties of X that decide how an estimator is made."""
-
-    n_rows: int
-    n_columns: int
-    sparse: bool
-
-    @classmethod
-    def of(cls, X: Any) -> Shape:
-        """Return the shape of an array or a sparse matrix."""
-        n, d = X.shape
-        return cls(n, d, sp.issparse(X))
-
-    @property
-    def max_rank(self) -> int:
-        """The largest number of independent components."""
-        return min(self.n_rows, self.n_columns)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import labelfold
-from labelfold.app.registry._adapters import Coded, Labelled, PerLabel, tags_of_task
-from labelfold.app.registry._method import HIDDEN, TUNED, Facts, Shape, at_most, method
+from labelfold.app.registry._adapters import Coded, Labelled, PerLabel, Shape, tags_of_task
+from labelfold.app.registry._method import HIDDEN, TUNED, Facts, at_most, method
 from labelfold.app.registry._reducers import principal_then
 from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm, tuned_in_unit
 from labelfold.numerics import MAX_GRAM_BYTES

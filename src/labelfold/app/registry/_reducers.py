@@ -22,8 +22,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import labelfold
-from labelfold.app.registry._adapters import Labelled, ReduceThenClassify
-from labelfold.app.registry._method import HIDDEN, TUNED, Facts, Method, Shape, at_most, method
+from labelfold.app.registry._adapters import Labelled, ReduceThenClassify, Shape
+from labelfold.app.registry._method import HIDDEN, TUNED, Facts, Method, at_most, method
 from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm
 from labelfold.labels import read_labels
 

@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from labelfold.app.registry._adapters import (
     Labelled,
     PerLabel,
+    Shape,
     fit_grouped,
     inner_has,
     left_out_splits,
@@ -36,7 +37,6 @@ from labelfold.app.registry._adapters import (
 from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
-from labelfold.rows import Block, Centered, as_rows
 
 _FEW = 200  # most labelled rows for which folds are drawn several times
 
@@ -359,13 +359,12 @@ def _rows_to_tune_on(known: np.ndarray, max_rows: int, seed: int | None) -> Any:
 
 def _mean_square(X: Any) -> float:
     """Return the mean squared distance of the rows from their mean; 1 if it is 0."""
-    rows = as_rows(X)
-    total = Centered(rows, rows.mean()).sum(_sum_of_squares) / X.shape[0]
+    if Shape.of(X).sparse:
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        total = float(X.multiply(X).sum()) / X.shape[0] - float(mean @ mean)
+    else:
+        total = float(np.asarray(X, dtype=np.float64).var(axis=0).sum())
     return total if total > 0 else 1.0
-
-
-def _sum_of_squares(X: Block) -> float:
-    return float(X.double().sq().sum())
 
 
 def around(centre: float, ratio: float = 10.0, count: int = 5) -> tuple[float, ...]:
