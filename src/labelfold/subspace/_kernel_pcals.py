@@ -17,14 +17,11 @@ from scipy import linalg
 from labelfold.base import BLOCK_BYTES, KernelForm
 from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_map, round_off
 from labelfold.labels import Labels
-from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
+from labelfold.numerics import MAX_GRAM_BYTES, whitening
 from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, single_blas
-from labelfold.subspace._direction_search import LostDigits
+from labelfold.subspace._search import LostDigits, is_definite
 from labelfold.subspace._pcals import NestedSubspace
-from labelfold.subspace._ratio_sums import is_definite
 from labelfold.subspace._source import (
-    FACTORED,
-    NEARLY_FREE,
     LabelledSpace,
     Source,
     Space,
@@ -35,6 +32,7 @@ from labelfold.utils import FAST, compiled
 # Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
 # of the search, relative to its norm.
 _LOST, _USELESS = 1e-9, 1e-6
+_SMALL_RANK = 512
 
 
 class KernelPCALS(KernelForm, NestedSubspace):
@@ -337,8 +335,8 @@ def has_large_rank(K: np.ndarray) -> bool:
 
     Then a factor has nearly as many columns as K, and maxima in its space cannot be proved.
     """
-    some = np.random.default_rng(0).permutation(len(K))[: FACTORED + 1]
-    if len(some) <= FACTORED:
+    some = np.random.default_rng(0).permutation(len(K))[: _SMALL_RANK + 1]
+    if len(some) <= _SMALL_RANK:
         return False
     A = K[np.ix_(some, some)]
     A.flat[:: len(A) + 1] -= round_off(K)
@@ -416,9 +414,9 @@ class KernelSpace(Space):
         B[self.index] = a
         return self._centred(B)
 
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
-        return self.Z[:, self.index]
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors."""
+        return np.linalg.eigh(self.Z[:, self.index])
 
     @property
     def n_labelled(self) -> int:
@@ -459,15 +457,6 @@ class KernelSpace(Space):
         """
         if self.row_noise * np.linalg.norm(w) > _LOST * np.linalg.norm(z) / np.sqrt(self.n_labelled):
             raise LostDigits
-
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r; ``through`` is Z'r."""
-        if self.n_labelled <= FACTORED:
-            ZW = self.Z @ W
-            factor = Gram(self.labelled_products() - ZW @ ZW.T, self.size).trusted(0.0)
-            if factor is not None:
-                return self.back(factor.solve(r))
-        return self.back(self.excess(r, np.full(r.shape[1], NEARLY_FREE / self.square)))
 
 
 def row_ranges(n: int, n_jobs: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """PCALS: a subspace and a linear function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
 
 `NestedSubspace.fit` is the fit of PCALS and of its kernel form, which differ only in the space of the rows. The
-search for a direction is in `_direction_search.py`, its maximum in `_ratio_sums.py`, and the space in `_source.py`.
+search for a direction is in `_search.py`, and the space in `_source.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from labelfold.labels import Labels
 from labelfold.model_selection import best_candidate, fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
 from labelfold.rows import Block, Rows, as_rows, single_blas
-from labelfold.subspace._direction_search import LostDigits, Pursuit, pursue
+from labelfold.subspace._search import LostDigits, Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
 from labelfold.utils import Interval, Progress, StrOptions, available_if, warn_user
 

@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import linalg
 
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
+from labelfold.numerics import check_norm, orthonormal, preconditioned_cg
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
 # Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
@@ -27,10 +26,8 @@ from labelfold.rows import Block, Centered, Rows, outer_spectrum
 _MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
 # Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
-# Largest order of a matrix that is factorised again for every direction: larger ones would take most of the time.
-FACTORED = 512
 # Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
-NEARLY_FREE = 1e10
+_NEARLY_FREE = 1e10
 
 
 class LabelledSpace(NamedTuple):
@@ -246,8 +243,8 @@ class Space(ABC):
         """Return Z'a."""
 
     @abstractmethod
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z' (l, l)."""
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' (l, l) and the vectors, of which products are needed."""
 
     @property
     @abstractmethod
@@ -275,44 +272,32 @@ class Space(ABC):
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
-    def principal(self, k: int) -> np.ndarray | None:
-        """Return the first k principal directions, if they are known."""
-        return None
-
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r, nearly orthogonal to W; ``through`` is Z'r."""
-        return self.soften(through, np.full(through.shape[1], NEARLY_FREE / self.square))
+    def fits(self, r: np.ndarray) -> np.ndarray:
+        """Return least-squares directions of responses r, by ridge regression with next to no ridge."""
+        return self.back(self.excess(r, _NEARLY_FREE / self.square))
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, Any]:
         values, U = self.labelled_spectrum()
         return np.maximum(values, 0.0), U
 
-    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
-        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
-        return np.linalg.eigh(self.labelled_products())
-
-    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-        """Return (I + ratio Z'Z)^(-1) B, with one ratio for each vector; in the limit B orthogonal to Z.
+    def soften(self, B: np.ndarray, ratio: float) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B; in the limit B orthogonal to Z.
 
         This preconditions residuals if the fit to the labels dominates J.
         """
         return B - self.back(self.excess(self.on_labelled(B), ratio))
 
-    def excess(self, seen: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    def excess(self, seen: np.ndarray, ratio: float) -> np.ndarray:
         """Return (I / ratio + Z Z')^(-1) times ``seen`` (l, k)."""
-        with np.errstate(divide="ignore"):
-            ridge = 1 / ratio
         if self.n_labelled <= _FACTORISED:
             values, U = self._spectrum
-            return U @ ((U.T @ seen) / (ridge + values[:, None]))
-        if np.isinf(ridge).all():
-            return np.zeros_like(seen)
+            return U @ ((U.T @ seen) / (1 / ratio + values[:, None]))
 
         def products(P: np.ndarray) -> np.ndarray:
             return self.on_labelled(self.back(P))
 
-        return preconditioned_cg(products, seen, float(ridge.min()), tol=1e-6, max_iter=60).X
+        return preconditioned_cg(products, seen, 1 / ratio, tol=1e-6, max_iter=60).X
 
 
 class MatrixSpace(Space):
@@ -326,8 +311,6 @@ class MatrixSpace(Space):
         The labelled rows, or a triangular factor of them.
     noise : float
         See `Space`.
-    is_diagonal : bool
-        Whether S is diagonal, with ascending values.
     beside : callable, optional
         Keeps a matrix where products with it cost least.
     """
@@ -337,12 +320,11 @@ class MatrixSpace(Space):
         S: np.ndarray,
         Z: np.ndarray,
         noise: float,
-        is_diagonal: bool = False,
         beside: Callable[[np.ndarray], Any] | None = None,
     ) -> None:
-        self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
+        self.Z, self.noise = Z, noise
         self.size, self.square = len(S), float(np.trace(S))
-        keep = beside if beside is not None and self.size > FACTORED else np.asarray
+        keep = beside or np.asarray
         self._S: Any = keep(S)
         self._Z: Any = keep(Z)
 
@@ -359,48 +341,8 @@ class MatrixSpace(Space):
         return self._Z.T @ a
 
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
-        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        """Return the eigenvalues of Z Z' and the vectors."""
         return outer_spectrum(self._Z)
-
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
-        return self.Z @ self.Z.T
-
-    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
-        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
-        values, V = np.linalg.eigh(self.S)
-        keep = values > self.noise * max(values[-1], 0.0)
-        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
-
-    def principal(self, k: int) -> np.ndarray | None:
-        """Return the last k coordinates, if S is diagonal."""
-        return np.eye(self.size)[:, -k:] if self.is_diagonal else None
-
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return the least-squares directions of responses r, orthogonal to W."""
-        if min(self.Z.shape) > FACTORED:
-            return super().fits(r, through, W)
-        ZW = self.Z @ W
-        Z = self.Z - ZW @ W.T
-        is_wide = Z.shape[0] < Z.shape[1]
-        if is_wide:
-            A = Z @ Z.T
-        else:
-            # The difference of known matrices, unless it would lose more than one digit.
-            total = np.trace(self.G)
-            loses_digits = total - np.square(ZW).sum() < 0.1 * total
-            A = Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
-            A += np.trace(A) / len(A) * W @ W.T
-        factor = Gram(A, max(Z.shape)).trusted(0.0)
-        if factor is not None:
-            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
-        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
-        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
-
-    @cached_property
-    def G(self) -> np.ndarray:
-        """Z'Z."""
-        return self.Z.T @ self.Z
 
     @property
     def n_labelled(self) -> int:
@@ -450,21 +392,15 @@ class RowsSpace(Space):
         """Return Z'a."""
         return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
 
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors."""
         rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
-        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
+        return np.linalg.eigh(np.asarray(rows.whole().double().outer(), dtype=np.float64))
 
     @property
     def n_labelled(self) -> int:
         """The number l of labelled rows."""
         return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
-
-
-def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
-    """Return (I - WW') S (I - WW') of a symmetric S."""
-    half = (SW - W @ (W.T @ SW) / 2) @ W.T
-    return S - half - half.T
 
 
 class Vectors(NamedTuple):
@@ -496,6 +432,14 @@ class Vectors(NamedTuple):
     def __matmul__(self, A: np.ndarray) -> Self:
         """Return the combinations of them with coefficients A (m, k)."""
         return type(self)(self.Q @ A, self.SQ @ A, self.ZQ @ A)
+
+    def part(self, start: int, stop: int | None) -> Self:
+        """Return some of them, as views."""
+        return type(self)(*(own[:, start:stop] for own in self))
+
+    def joined(self, other: Vectors) -> Self:
+        """Return these vectors and others."""
+        return type(self)(*(np.hstack([own, its]) for own, its in zip(self, other, strict=True)))
 
     def less(self, other: Vectors) -> Self:
         """Return the part of these vectors that is orthogonal to others."""
