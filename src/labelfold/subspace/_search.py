@@ -15,7 +15,7 @@ In 400 problems of many kinds this reached the maximum that a branch-and-bound s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.linalg import lapack, lstsq
 
 from labelfold.base import Iterates, descend
 from labelfold.numerics import bordered
-from labelfold.subspace._source import Space, Vectors
+from labelfold.subspace._source import MAX_NEWTON, MatrixSpace, Space, Vectors, projected
 
 EPS = float(np.finfo(np.float64).eps)
 # Largest relative difference of two values of J that is round-off.
@@ -129,7 +129,11 @@ class RatioSum:
             step = _newton(w, gradient, N)
             higher = -np.inf if step is None else self.value(step)
             if step is None or higher <= (value * (1 - _ROUND_OFF) if is_flat else value):
-                higher, step = max(((self.value(v), v) for v in _uphill(w, gradient, N)), key=_first)
+                t, _, nu = self.parts(w)
+                step = first_eigenvectors(self.matrix(t, nu), 1)[1][:, 0]
+                higher = self.value(step)
+                if higher <= value * (1 + 1e-3):  # not clearly
+                    higher, step = max(((self.value(v), v) for v in _uphill(w, gradient, N)), key=_first)
                 if higher <= value * (1 + _ROUND_OFF):
                     break
                 is_flat = False
@@ -162,10 +166,8 @@ class RatioSum:
         peaks = [i for i in range(len(path)) if values[i + 1] >= max(values[i], values[i + 2])]
         return [path[i] for i in sorted(peaks, key=lambda i: -values[i + 1])[:_STARTS]]
 
-    def modes(
-        self, first: np.ndarray | None = None, reached: float = REACHED
-    ) -> list[tuple[float, np.ndarray]]:
-        """Return the local maxima near the starts and where they are, highest first.
+    def modes(self, starts: Iterable[np.ndarray], reached: float = REACHED) -> list[tuple[float, np.ndarray]]:
+        """Return the local maxima near starts and where they are, highest first.
 
         Examples
         --------
@@ -173,10 +175,9 @@ class RatioSum:
         >>> problem = RatioSum(np.diag([2.0, 1.0]), np.array([[0.0, 2.0], [1.0, 1.0]]), np.array([[3.0], [1.0]]))
         >>> angles = np.linspace(0, np.pi, 10001)
         >>> naive = max(problem.value(np.array([np.cos(a), np.sin(a)])) for a in angles)
-        >>> bool(abs(problem.modes()[0][0] - naive) < 1e-6)
+        >>> bool(abs(problem.modes(problem.starts())[0][0] - naive) < 1e-6)
         True
         """
-        starts = self.starts() if first is None else [first, *self.starts()]
         return sorted((self.ascend(w, reached) for w in starts), key=_first, reverse=True)
 
 
@@ -204,7 +205,7 @@ def _newton(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | 
 def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
     """Return unit vectors after ascent steps along the eigenvectors of N, of the length of Newton's and shorter."""
     values, U = np.linalg.eigh(N)
-    length = np.maximum(np.abs(values), 1e-10 * np.abs(values).max(initial=EPS))
+    length = np.maximum(np.abs(values), EPS * np.abs(values).max(initial=EPS))
     step = U @ ((U.T @ gradient) / length)
     step -= (w @ step) * w
     return [(w + a * step) / _length(w + a * step) for a in 0.2 ** np.arange(8)]
@@ -251,8 +252,11 @@ class Search:
         if self.is_whole:
             self.extend(np.eye(space.size))
         else:
-            self.extend(space.random(min(_STARTS, space.size), rng))
-            self.extend(self.basis.SQ)
+            if isinstance(space, MatrixSpace) and space.size <= MAX_NEWTON:
+                self.extend(np.eye(space.size)[:, -2 * _STARTS :])
+            else:
+                self.extend(space.random(min(_STARTS, space.size), rng))
+                self.extend(self.basis.SQ)
 
     @property
     def taken(self) -> Vectors:
@@ -274,9 +278,9 @@ class Search:
             self.seed(r)
         if not len(self.T):
             return None
-        value, y = self.ratio(r).modes(reached=REACHED if self.is_whole else _ROUGH)[0]
-        if not self.is_whole:
-            value, y = self.improved(y, r)
+        ratio = self.ratio(r)
+        modes = ratio.modes(ratio.starts(), REACHED if self.is_whole else _ROUGH)
+        value, y = modes[0] if self.is_whole else self.improved(modes, r)
         return self.take(y / _length(y)), value
 
     def seed(self, r: np.ndarray) -> None:
@@ -286,56 +290,69 @@ class Search:
             r = U[:, :_STARTS] * s[:_STARTS]
         # The second are least-squares directions. The last is random, for rows that are orthogonal to all so far.
         space = self.space
-        self.extend(np.hstack([space.back(r), space.fits(r), space.random(1, self.rng)]))
+        self.extend(np.hstack([space.back(r), space.fits(r, self.taken), space.random(1, self.rng)]))
 
-    def improved(self, y: np.ndarray, r: np.ndarray) -> tuple[float, np.ndarray]:
+    def improved(self, modes: list[tuple[float, np.ndarray]], r: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the highest maximum, and where it is, after the small space was extended towards several of them."""
-        first, is_last = self.n_iter, self.tol > FLAT
+        first, whole, is_last = self.n_iter, self.whole(r), self.tol > FLAT
         while True:
-            left = self.max_iter - (self.n_iter - first)
-            y = self.settle(y, r, self.tol if is_last else max(self.tol, 1e-3), left)
+            Y = np.stack([w for _, w in modes[:4]], axis=1)
+            if whole is not None:
+                w = whole.ascend(self.basis.Q @ Y[:, 0])[1]
+                Y = self.extend(w[:, None], Y)
+                Y[:, 0] = w @ self.basis.Q
+            else:
+                left = self.max_iter - (self.n_iter - first)
+                Y = self.settle(Y, r, self.tol if is_last else max(self.tol, 1e-3), left)
             ratio = self.ratio(r)
-            before = ratio.value(y)
-            modes = ratio.modes(y)
-            value, y = modes[0]
-            is_higher = value > before * (1 + 1e-11)
-            if is_last and not is_higher:
-                return value, y
+            before = ratio.value(Y[:, 0])
+            if not is_last:
+                ways = [self.softened(self.residuals(w[:, None], ratio), w, ratio) for w in Y.T]
+                Y = self.extend(np.hstack(ways), Y)
+                ratio = self.ratio(r)
+            modes = ratio.modes(Y.T if is_last and whole is None else [*Y.T, *ratio.starts()])
+            if modes[0][0] <= before * (1 + 1e-11) and (is_last or whole is not None):
+                return modes[0]
             if self.n_iter - first >= self.max_iter:
                 self.converged = False
-                return value, y
-            if not is_last:
-                ways = [self.softened(self.residuals(w[:, None], ratio), w, ratio) for _, w in modes[:4]]
-                y = self.extend(np.hstack(ways), y)
-            is_last = is_last or not is_higher
+                return modes[0]
+            is_last = True
 
-    def settle(self, y: np.ndarray, r: np.ndarray, tol: float, max_iter: int) -> np.ndarray:
-        """Extend the space until its local maximum near y is a stationary point of J in the whole space."""
+    def whole(self, r: np.ndarray) -> RatioSum | None:
+        """Return J on all vectors, if their products are known and few; it is 0 along the directions found so far."""
+        space, W, ZW = self.space, self.taken.Q, self.taken.ZQ
+        if not isinstance(space, MatrixSpace) or space.size > MAX_NEWTON:
+            return None
+        S, G = projected(space.S, W, self.taken.SQ), projected(space.G, W, space.back(ZW))
+        return RatioSum(self.weight * S, space.Z - ZW @ W.T, r, G)
+
+    def settle(self, Y: np.ndarray, r: np.ndarray, tol: float, max_iter: int) -> np.ndarray:
+        """Extend the space until its local maximum near the first of Y is stationary in the whole one."""
         norms: list[float] = []
         reached = _ROUGH
         for _ in range(max_iter):
             ratio = self.ratio(r)
-            value, y = ratio.ascend(y, reached)
+            value, y = ratio.ascend(Y[:, 0], reached)
+            Y[:, 0] = y
             self.space.check(self.basis.Q @ y, self.basis.ZQ @ y)
             t, _, nu = ratio.parts(y)
-            Y = first_eigenvectors(ratio.matrix(t, nu), self.space.block)[1]
-            Y[:, 0] = y
-            B = self.residuals(Y, ratio)
+            others = first_eigenvectors(ratio.matrix(t, nu), self.space.block)[1][:, 1:]
+            B = self.residuals(np.hstack([y[:, None], others]), ratio)
             norms.append(self.space.norm(B[:, 0]))
             # While the residual is large, the maximum of the small space is needed to fewer digits.
             reached = min(max(0.01 * norms[-1] / value, REACHED), _ROUGH)
             size = self.weight * float(np.trace(self.T)) + t * nu * float(np.trace(self.G))
             if norms[-1] <= max(tol * value, self.space.noise * size):
-                return y
+                return Y
             # J is flat up to round-off where steps no longer reduce a small residual, or add no vector.
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
             if is_stuck and min(norms) <= FLAT * value:
-                return y
-            count, y = len(self.T), self.extend(self.softened(B, y, ratio), y)
+                return Y
+            count, Y = len(self.T), self.extend(self.softened(B, y, ratio), Y)
             if len(self.T) == count:
-                return y
+                return Y
         self.converged = False
-        return y
+        return Y
 
     def residuals(self, Y: np.ndarray, ratio: RatioSum) -> np.ndarray:
         """Return the residuals of vectors of the small space as eigenvectors of `RatioSum.matrix` at the first."""
@@ -351,32 +368,32 @@ class Search:
         share = t * nu / s
         return self.space.soften(B, share) if share * float(np.trace(self.G)) > 0.1 else B
 
-    def extend(self, B: np.ndarray, y: np.ndarray | None = None) -> np.ndarray:
-        """Add vectors to the small space; return y in its new coordinates."""
+    def extend(self, B: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
+        """Add vectors to the small space; return Y, some of it, in its new coordinates."""
         self.n_iter += 1
-        y = np.zeros(len(self.T)) if y is None else y
+        Y = np.empty((len(self.T), 0)) if Y is None else Y
         if len(self.T) + B.shape[1] > _MAX_VECTORS and len(self.T) > _MAX_VECTORS // 2 and not self.is_whole:
-            # The principal vectors of the small space, y and the latest vectors are kept.
+            # The principal vectors of the small space, Y and the latest vectors are kept.
             m = len(self.T)
             principal = np.linalg.eigh(self.T)[1][:, : -(m // 2 - _STARTS) : -1]
-            y = self.combine(np.linalg.qr(np.hstack([y[:, None], principal, np.eye(m)[:, -_STARTS:]]))[0], y)
+            Y = self.combine(np.linalg.qr(np.hstack([Y, principal, np.eye(m)[:, -_STARTS:]]))[0], Y)
         new = self.space.orthonormal(B, self.vectors)
         self.vectors = self.vectors.joined(new)
         basis = self.basis
         self.T, self.G = bordered(self.T, basis.dot(new.SQ)), bordered(self.G, basis.ZQ.T @ new.ZQ)
-        y = np.concatenate([y, np.zeros(new.n_vectors)])
+        Y = np.pad(Y, ((0, new.n_vectors), (0, 0)))
         if not self.tiny and len(self.T):
             self.tiny = self.space.noise * first_eigenvectors(self.T, 1)[0][0]
         if not is_definite(self.T - self.tiny * np.eye(len(self.T))):
             values, V = np.linalg.eigh(self.T)
-            y = self.combine(V[:, values > self.tiny], y)  # all rows are orthogonal to the others
-        return y
+            Y = self.combine(V[:, values > self.tiny], Y)  # all rows are orthogonal to the others
+        return Y
 
-    def combine(self, A: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Replace the small space by combinations A (m, k) of its vectors; return y in its new coordinates."""
+    def combine(self, A: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Replace the small space by combinations A (m, k) of its vectors; return Y in its new coordinates."""
         self.vectors = self.taken.joined(self.basis @ A)
         self.T, self.G = A.T @ self.T @ A, A.T @ self.G @ A
-        return y @ A
+        return A.T @ Y
 
     def take(self, y: np.ndarray) -> np.ndarray:
         """Move a vector from the small space to the directions found; return the scores of the labelled rows."""
@@ -477,7 +494,10 @@ def pursue(
     """
     r = np.array(Y, dtype=np.float64)
     left = float((r**2).sum()) + weight * space.square
-    if space.square <= 0:
+    V = None
+    if isinstance(space, MatrixSpace) and space.size <= MAX_NEWTON:
+        space, V = space.row_space()
+    if not space.size or space.square <= 0:
         nothing = np.empty((len(r), 0))
         return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, r[:0, 0], r[:0, 0], 0, True, True)
     search = Search(space, weight, tol, max_iter, np.random.default_rng(random_state))
@@ -494,7 +514,7 @@ def pursue(
     k = len(path.objective)
     taken = search.vectors.part(0, k)
     return Pursuit(
-        taken.Q,
+        taken.Q if V is None else V @ taken.Q,
         np.array(alphas[:k]).reshape(k, r.shape[1]),
         taken.ZQ,
         np.array(gains[:k]),

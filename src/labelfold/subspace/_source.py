@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import linalg
 
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import check_norm, orthonormal, preconditioned_cg
+from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
 # Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
@@ -26,6 +27,9 @@ from labelfold.rows import Block, Centered, Rows, outer_spectrum
 _MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
 # Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
+# Largest number of columns for matrices that are factorised for every direction: larger ones would take most of the
+# time.
+MAX_NEWTON = 512
 # Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
 _NEARLY_FREE = 1e10
 
@@ -272,8 +276,8 @@ class Space(ABC):
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
-    def fits(self, r: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r, by ridge regression with next to no ridge."""
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return least-squares directions of responses r, nearly orthogonal to others."""
         return self.back(self.excess(r, _NEARLY_FREE / self.square))
 
     @cached_property
@@ -322,11 +326,43 @@ class MatrixSpace(Space):
         noise: float,
         beside: Callable[[np.ndarray], Any] | None = None,
     ) -> None:
-        self.Z, self.noise = Z, noise
+        self.S, self.Z, self.noise = S, Z, noise
         self.size, self.square = len(S), float(np.trace(S))
         keep = beside or np.asarray
         self._S: Any = keep(S)
         self._Z: Any = keep(Z)
+
+    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
+        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
+        values, V = np.linalg.eigh(self.S)
+        keep = values > self.noise * max(values[-1], 0.0)
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
+
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to others."""
+        if min(self.Z.shape) > MAX_NEWTON:
+            return super().fits(r, taken)
+        W, ZW = taken.Q, taken.ZQ
+        Z = self.Z - ZW @ W.T
+        is_wide = Z.shape[0] < Z.shape[1]
+        if is_wide:
+            A = Z @ Z.T
+        else:
+            # The difference of known matrices, unless it would lose more than one digit.
+            total = np.trace(self.G)
+            loses_digits = total - np.square(ZW).sum() < 0.1 * total
+            A = Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """Z'Z."""
+        return self.Z.T @ self.Z
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B."""
@@ -401,6 +437,12 @@ class RowsSpace(Space):
     def n_labelled(self) -> int:
         """The number l of labelled rows."""
         return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
+
+
+def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
+    """Return (I - WW') S (I - WW') of a symmetric S."""
+    half = (SW - W @ (W.T @ SW) / 2) @ W.T
+    return S - half - half.T
 
 
 class Vectors(NamedTuple):
