@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from labelfold import PCALS
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
-from labelfold.subspace import _direction_search as direction_search
+from labelfold.subspace import _search as search
 from labelfold.subspace._pcals import gain, objective, responses
 from reference import pcals as naive
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
@@ -85,7 +85,7 @@ def test_and_of_several_responses(kind, task, weight):
 @pytest.mark.parametrize(("d", "n_labelled"), [(200, 40), (200, 300), (90, 60)])
 @pytest.mark.parametrize("kind", ["many scales", "one-hot"])
 def test_and_of_more_columns_than_the_small_space(kind, d, n_labelled):
-    assert d > direction_search.WHOLE
+    assert d > search.WHOLE
     X, y, _ = problem(kind=kind, n=400, d=d, n_labelled=n_labelled)
     model = PCALS(2, reconstruction=0.01).fit(X, y)
     assert_global(model, X, y, lambda *args: naive.best_direction(*args, n_grid=25, n_finer=7))
@@ -302,7 +302,7 @@ def test_same_answer_in_every_container(container, many_blocks):
 
 @pytest.mark.parametrize("n_labelled", [20, 100])
 def test_one_pass_where_a_matrix_fits_and_one_a_step_where_not(n_labelled):
-    d = direction_search.WHOLE + 6
+    d = search.WHOLE + 6
     X, y, _ = problem(n=100, d=d, n_labelled=n_labelled)
     data = as_rows(X)
     PCALS(5).fit(data, y)
@@ -430,14 +430,14 @@ def test_at_home_in_scikit_learn():
 
 def test_interrupt_keeps_what_was_found(monkeypatch):
     X, y, _ = problem()
-    original, calls = direction_search.Search.next_direction, itertools.count(1)
+    original, calls = search.Search.next_direction, itertools.count(1)
 
     def interrupted(self, r):
         if next(calls) % 4 == 0:
             raise KeyboardInterrupt
         return original(self, r)
 
-    monkeypatch.setattr(direction_search.Search, "next_direction", interrupted)
+    monkeypatch.setattr(search.Search, "next_direction", interrupted)
     with pytest.raises(KeyboardInterrupt):
         PCALS(6).fit(X, y)
     with pytest.warns(ConvergenceWarning, match="PCALS was interrupted; the 3 components are kept") as caught:
