@@ -375,7 +375,7 @@ class KernelSpace(Space):
     def __init__(self, K: np.ndarray, mean: np.ndarray, index: np.ndarray, noise: float) -> None:
         self.K, self.index, self.noise = K, index, noise
         self.is_centred = bool(mean.any())
-        self.size = len(K)
+        self.size, self.n_labelled = len(K), len(index)
         self.square = float(np.trace(K) - mean.sum())
         # Z as products with coefficients (l, n).
         self.Z = K[index] - mean
@@ -410,11 +410,6 @@ class KernelSpace(Space):
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
         """Return the eigenvalues of Z Z' and the vectors."""
         return np.linalg.eigh(self.Z[:, self.index])
-
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return len(self.index)
 
     def norm(self, b: np.ndarray) -> float:
         """Return the norm of a vector as if all eigenvalues of K were equal, which saves a product."""

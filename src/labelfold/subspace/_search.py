@@ -166,6 +166,13 @@ class RatioSum:
         peaks = [i for i in range(len(path)) if values[i + 1] >= max(values[i], values[i + 2])]
         return [path[i] for i in sorted(peaks, key=lambda i: -values[i + 1])[:_STARTS]]
 
+    def rough_fits(self) -> np.ndarray:
+        """Return nearly the least-squares directions of the responses, or Z'R where Z'Z is not regular enough."""
+        A = self.G.copy()
+        A.flat[:: len(A) + 1] += 1e-12 * np.trace(A)
+        _, fits, failed = lapack.dposv(A.T, self.C, lower=1, overwrite_a=1)
+        return self.C if failed else fits
+
     def modes(self, starts: Iterable[np.ndarray], reached: float = REACHED) -> list[tuple[float, np.ndarray]]:
         """Return the local maxima near starts and where they are, highest first.
 
@@ -274,27 +281,30 @@ class Search:
 
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Find the best direction for the residuals r; return the scores of the labelled rows, and the gain."""
+        whole = None if self.is_whole else self.whole(r)
         if not self.is_whole:
-            self.seed(r)
+            self.seed(r, whole)
         if not len(self.T):
             return None
         ratio = self.ratio(r)
         modes = ratio.modes(ratio.starts(), REACHED if self.is_whole else _ROUGH)
-        value, y = modes[0] if self.is_whole else self.improved(modes, r)
+        value, y = modes[0] if self.is_whole else self.improved(modes, r, whole)
         return self.take(y / _length(y)), value
 
-    def seed(self, r: np.ndarray) -> None:
+    def seed(self, r: np.ndarray, whole: RatioSum | None) -> None:
         """Add vectors to the small space of which the next direction may be a combination."""
         if r.shape[1] > _STARTS:
             U, s, _ = np.linalg.svd(r, full_matrices=False)
             r = U[:, :_STARTS] * s[:_STARTS]
         # The second are least-squares directions. The last is random, for rows that are orthogonal to all so far.
-        space = self.space
-        self.extend(np.hstack([space.back(r), space.fits(r, self.taken), space.random(1, self.rng)]))
+        fits = self.space.fits(r) if whole is None else whole.rough_fits()
+        self.extend(np.hstack([self.space.back(r), fits, self.space.random(1, self.rng)]))
 
-    def improved(self, modes: list[tuple[float, np.ndarray]], r: np.ndarray) -> tuple[float, np.ndarray]:
+    def improved(
+        self, modes: list[tuple[float, np.ndarray]], r: np.ndarray, whole: RatioSum | None
+    ) -> tuple[float, np.ndarray]:
         """Return the highest maximum, and where it is, after the small space was extended towards several of them."""
-        first, whole, is_last = self.n_iter, self.whole(r), self.tol > FLAT
+        first, is_last = self.n_iter, self.tol > FLAT
         while True:
             Y = np.stack([w for _, w in modes[:4]], axis=1)
             if whole is not None:

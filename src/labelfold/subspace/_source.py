@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import linalg
 
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
+from labelfold.numerics import check_norm, orthonormal, preconditioned_cg
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
 # Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
@@ -221,6 +220,8 @@ class Space(ABC):
     ----------
     size : int
         Length of a vector.
+    n_labelled : int
+        The number l of labelled rows.
     square : float
         The trace of S: the squared norm of all rows.
     noise : float
@@ -230,6 +231,7 @@ class Space(ABC):
     """
 
     size: int
+    n_labelled: int
     square: float
     noise: float
     block = 4
@@ -249,11 +251,6 @@ class Space(ABC):
     @abstractmethod
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
         """Return the eigenvalues of Z Z' (l, l) and the vectors, of which products are needed."""
-
-    @property
-    @abstractmethod
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
 
     def none(self) -> Vectors:
         """Return an empty set of vectors."""
@@ -276,8 +273,8 @@ class Space(ABC):
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
-    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
-        """Return least-squares directions of responses r, nearly orthogonal to others."""
+    def fits(self, r: np.ndarray) -> np.ndarray:
+        """Return least-squares directions of responses r, by ridge regression with next to no ridge."""
         return self.back(self.excess(r, _NEARLY_FREE / self.square))
 
     @cached_property
@@ -327,7 +324,7 @@ class MatrixSpace(Space):
         beside: Callable[[np.ndarray], Any] | None = None,
     ) -> None:
         self.S, self.Z, self.noise = S, Z, noise
-        self.size, self.square = len(S), float(np.trace(S))
+        self.size, self.n_labelled, self.square = len(S), len(Z), float(np.trace(S))
         keep = beside or np.asarray
         self._S: Any = keep(S)
         self._Z: Any = keep(Z)
@@ -337,27 +334,6 @@ class MatrixSpace(Space):
         values, V = np.linalg.eigh(self.S)
         keep = values > self.noise * max(values[-1], 0.0)
         return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
-
-    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
-        """Return the least-squares directions of responses r, orthogonal to others."""
-        if min(self.Z.shape) > MAX_NEWTON:
-            return super().fits(r, taken)
-        W, ZW = taken.Q, taken.ZQ
-        Z = self.Z - ZW @ W.T
-        is_wide = Z.shape[0] < Z.shape[1]
-        if is_wide:
-            A = Z @ Z.T
-        else:
-            # The difference of known matrices, unless it would lose more than one digit.
-            total = np.trace(self.G)
-            loses_digits = total - np.square(ZW).sum() < 0.1 * total
-            A = Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
-            A += np.trace(A) / len(A) * W @ W.T
-        factor = Gram(A, max(Z.shape)).trusted(0.0)
-        if factor is not None:
-            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
-        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
-        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
 
     @cached_property
     def G(self) -> np.ndarray:
@@ -379,11 +355,6 @@ class MatrixSpace(Space):
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
         """Return the eigenvalues of Z Z' and the vectors."""
         return outer_spectrum(self._Z)
-
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return len(self.Z)
 
 
 class RowsSpace(Space):
@@ -408,6 +379,7 @@ class RowsSpace(Space):
     ) -> None:
         self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
         self.size = rows.shape[1]
+        self.n_labelled = labelled.shape[0] if mask is None else int(mask.sum())
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B, in one pass."""
@@ -433,10 +405,6 @@ class RowsSpace(Space):
         rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
         return np.linalg.eigh(np.asarray(rows.whole().double().outer(), dtype=np.float64))
 
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
 
 
 def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
