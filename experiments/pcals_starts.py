@@ -3,10 +3,10 @@
     python experiments/pcals_starts.py            everything, about five minutes on one core
     python experiments/pcals_starts.py --quick    a small test, seconds
 
-Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by the
-library. Then, for the residuals that each of its directions was searched in, the proof finds the global maximum of the
-gain. A row has the proved gain, the library's, and their relative difference; it is written to pcals_starts.csv as soon
-as it is known, and a re-run computes only missing ones. pcals_starts.md is written from the rows.
+Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by
+the library. Then the proof finds the global maximum of the gain for the residuals that each of its directions was
+searched in. A row has the proved gain, the library's, and their relative difference. It is written to pcals_starts.csv
+as soon as it is known, and a re-run computes only missing ones. pcals_starts.md is written from the rows.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from common import RESULTS, Report, Results, one_thread, parameter, result_folde
 from labelfold import PCALS, KernelPCALS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from reference import pcals as naive
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
 from reference.pcals_proof import proved_maximum
 
 PART, DIRECTIONS, SEEDS = "gain", 2, 10
-# Rows and columns of each form of problem. "passes" reads the rows again for each step, and "kernel" has an RBF kernel.
+# Rows and columns of each form of problem. "passes" reads the rows again for each step; "kernel" has an RBF kernel.
 FORMS = {
     "tall": (150, 20),
     "wide": (40, 120),
@@ -75,7 +74,7 @@ def draw(form: str, kind: str, seed: int) -> Problem:
 
 def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float, float]]:
     """Yield for each direction the proved gain, that of the library, and the seconds of the proof."""
-    X, y, model, _, task = drawn
+    X, y, model = drawn[:3]
     model.fit(sparse.csr_array(X) if form == "sparse" else X, y)
     R, W = X - X.mean(axis=0), model.components_
     if form == "kernel":
@@ -118,8 +117,8 @@ def write_report(results: Results, path: Path) -> Path:
     page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
-        f"Directions of generated problems. The gain is equal if it differs by at most {EQUAL:.0e} of it. The proof is "
-        "the branch-and-bound search of tests/reference/pcals_proof.py.",
+        f"Directions of generated problems. The gain is equal if it differs by at most {EQUAL:.0e} of it. The proof "
+        "is the branch-and-bound search of tests/reference/pcals_proof.py.",
     )
     lines = []
     for form in [*FORMS, "all"]:
@@ -128,9 +127,7 @@ def write_report(results: Results, path: Path) -> Path:
         problems = len({(row["dataset"], row["seed"], parameter(row, "form")) for row in rows})
         counts = [int((relative >= -EQUAL).sum()), int((relative < -CLEAR).sum())]
         lines.append([form, problems, len(rows), *counts, f"{min(relative.min(initial=0.0), 0.0):.1e}"])
-    page.table(
-        ["form", "problems", "directions", "equal or higher", f"lower by {CLEAR:.1%}", "worst"], lines
-    )
+    page.table(["form", "problems", "directions", "equal or higher", f"lower by {CLEAR:.1%}", "worst"], lines)
     page.write()
     return path
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from common import Results, dense_classes, load, one_thread, rng_of, sparse_text, words
-from labelfold.subspace._direction_search import pursue
+from labelfold.subspace._search import pursue
 from labelfold.subspace._source import MatrixSpace
 from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, noise_of
 

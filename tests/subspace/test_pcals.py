@@ -85,7 +85,7 @@ def test_and_of_several_responses(kind, task, weight):
 @pytest.mark.parametrize(("d", "n_labelled"), [(200, 40), (200, 300), (90, 60)])
 @pytest.mark.parametrize("kind", ["many scales", "one-hot"])
 def test_and_of_more_columns_than_the_small_space(kind, d, n_labelled):
-    assert d > search.WHOLE
+    assert d > search.MAX_VECTORS
     X, y, _ = problem(kind=kind, n=400, d=d, n_labelled=n_labelled)
     model = PCALS(2, reconstruction=0.01).fit(X, y)
     assert_global(model, X, y, lambda *args: naive.best_direction(*args, n_grid=25, n_finer=7))
@@ -302,7 +302,7 @@ def test_same_answer_in_every_container(container, many_blocks):
 
 @pytest.mark.parametrize("n_labelled", [20, 100])
 def test_one_pass_where_a_matrix_fits_and_one_a_step_where_not(n_labelled):
-    d = search.WHOLE + 6
+    d = search.MAX_VECTORS + 6
     X, y, _ = problem(n=100, d=d, n_labelled=n_labelled)
     data = as_rows(X)
     PCALS(5).fit(data, y)

@@ -18,20 +18,14 @@ from labelfold.features import POSITIVE, KernelMap, cholesky_features, kernel_ma
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, whitening
 from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, single_blas
-from labelfold.subspace._search import LostDigits, is_definite
 from labelfold.subspace._pcals import NestedSubspace
-from labelfold.subspace._source import (
-    LabelledSpace,
-    Source,
-    Space,
-    Vectors,
-)
+from labelfold.subspace._search import LostDigits, is_definite
+from labelfold.subspace._source import MAX_NEWTON, LabelledSpace, Source, Space, Vectors
 from labelfold.utils import FAST, compiled
 
 # Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
 # of the search, relative to its norm.
 _LOST, _USELESS = 1e-9, 1e-6
-_SMALL_RANK = 512
 
 
 class KernelPCALS(KernelForm, NestedSubspace):
@@ -104,7 +98,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
     product of K with a few vectors, :math:`O(n^2)`; "auto" then uses m = n. For other kernels, smaller ranks, and
     where such coefficients would lose digits, K is factorised in place, :math:`K = LL'`, where L has as many columns
     m as the rank of K, in :math:`O(n m^2)` time: at most :math:`n^3 / 3`, and little for a smooth kernel. The rows of
-    L are features whose inner products are the kernel, and the rest is `PCALS` on them: proved up to 512 columns;
+    L are features whose inner products are the kernel, and the rest is `PCALS` on them:
     beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few m x m matrices.
     Nystroem: one pass over X, as `PCALS` with ``n_landmarks`` columns. The model stores m training rows, or the
     landmarks.
@@ -332,10 +326,11 @@ class KernelCoefficients:
 def has_large_rank(K: np.ndarray) -> bool:
     """Return whether the rank of a kernel matrix is known to be large, from a part of it.
 
-    Then a factor has nearly as many columns as K, and maxima in its space cannot be proved.
+    Then a factor has nearly as many columns as K. With it a fit takes 4 to 9 times as long as with coefficients, for
+    2,000 or 6,000 rows of `benchmarks/pcals.py --only kernel` and False for the result of this function.
     """
-    some = np.random.default_rng(0).permutation(len(K))[: _SMALL_RANK + 1]
-    if len(some) <= _SMALL_RANK:
+    some = np.random.default_rng(0).permutation(len(K))[: MAX_NEWTON + 1]
+    if len(some) <= MAX_NEWTON:
         return False
     A = K[np.ix_(some, some)]
     A.flat[:: len(A) + 1] -= round_off(K)
@@ -451,8 +446,8 @@ class KernelSpace(Space):
 def half_products(K: np.ndarray, X: np.ndarray, start: int, step: int) -> np.ndarray:
     """Return the part of X K, with X (k, n), of four rows out of ``step`` of the upper triangle of K, and its mirror.
 
-    The sum over all ``start`` is X K. K is read half, once for all vectors, which stay in the cache. BLAS takes 2.3
-    times as long for a fit of 6,000 rows (`benchmarks/pcals.py --only kernel`).
+    The sum over all ``start`` is X K. K is read half, once for all vectors, which stay in the cache. With
+    products by BLAS a fit of 6,000 x 50 takes 2.3 times as long (`benchmarks/pcals.py --only kernel`).
     """
     k, n = X.shape
     Y = np.zeros((k, n))

@@ -9,7 +9,8 @@ principal direction and the least-squares direction: the best compromises betwee
 does the global maximum. The small space is extended by residuals until its maximum is a stationary point of J in the
 whole space. It is kept for later directions. With few columns it is the whole space.
 
-In 400 problems of many kinds this reached the maximum that a branch-and-bound search proves, `experiments/pcals_starts.py`.
+In 360 problems of many kinds this reached every maximum that a branch-and-bound search proves
+(`experiments/pcals_starts.py`).
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from labelfold.base import Iterates, descend
 from labelfold.numerics import bordered
 from labelfold.subspace._source import MAX_NEWTON, MatrixSpace, Space, Vectors, projected
 
-EPS = float(np.finfo(np.float64).eps)
+_EPS = float(np.finfo(np.float64).eps)
 # Largest relative difference of two values of J that is round-off.
-_ROUND_OFF = 64 * EPS
-# Norms of the gradient relative to J: below the first, J differs from its maximum by round-off; the second is as small
-# as round-off allows. An ascent whose result is only a start ends at the third.
-FLAT, REACHED, _ROUGH = 1e-6, 1e-13, 1e-8
+_ROUND_OFF = 64 * _EPS
+# Norms of the gradient relative to J: below the first, J differs from its maximum by round-off; the second is as
+# small as round-off allows. An ascent whose result is only a start ends at the third.
+_FLAT, _REACHED, _ROUGH = 1e-6, 1e-13, 1e-8
 # Number of starts in a small space, of random vectors in the first one, and of responses treated individually.
 _STARTS = 8
-# Largest number of vectors of the small space before it is reduced to its more important half. With at most two thirds
-# of them columns it is the whole space.
-_MAX_VECTORS, WHOLE = 96, 64
-# A relative gradient below `FLAT` that this many steps do not halve is round-off.
+# Largest number of vectors of the small space before it is reduced to its more important half. With so many columns, or
+# fewer, it is the whole space.
+MAX_VECTORS = 96
+# A relative gradient below `_FLAT` that this many steps do not halve is round-off.
 _PATIENCE = 12
 
 
@@ -73,7 +74,7 @@ class RatioSum:
         self.C = Z.T @ R
         self.CC, self.G = self.C @ self.C.T, Z.T @ Z if G is None else G
         # Below this squared norm Zw is round-off, and so is its quotient.
-        self.least = (16 * EPS) ** 2 * float(np.trace(self.G))
+        self.least = (16 * _EPS) ** 2 * float(np.trace(self.G))
 
     def parts(self, w: np.ndarray) -> tuple[float, float, float]:
         """Return both quotients, and nu = ||w||^2 / ||Zw||^2; 0 if Zw is round-off."""
@@ -110,7 +111,9 @@ class RatioSum:
         N.flat[:: len(w) + 1] += s
         return gradient - (w @ gradient) * w, N
 
-    def ascend(self, w: np.ndarray, reached: float = REACHED, max_iter: int = 60) -> tuple[float, np.ndarray]:
+    def ascend(
+        self, w: np.ndarray, reached: float = _REACHED, max_iter: int = 60
+    ) -> tuple[float, np.ndarray]:
         """Return a local maximum and where it is, by Newton steps from w.
 
         It is reached if the norm of the gradient, relative to J, is at most ``reached``, or is round-off.
@@ -125,7 +128,7 @@ class RatioSum:
             if size <= reached * value:
                 break
             # J itself is flat at its maximum: there the gradient tells whether a step was one.
-            is_flat = size <= FLAT * value
+            is_flat = size <= _FLAT * value
             step = _newton(w, gradient, N)
             higher = -np.inf if step is None else self.value(step)
             if step is None or higher <= (value * (1 - _ROUND_OFF) if is_flat else value):
@@ -149,7 +152,9 @@ class RatioSum:
         since it may jump.
         """
         principal = first_eigenvectors(self.S, 1)[1][:, 0]
-        fits = lstsq(self.Z, self.R, cond=max(self.Z.shape) * EPS, lapack_driver="gelsy", check_finite=False)[0]
+        fits = lstsq(
+            self.Z, self.R, cond=max(self.Z.shape) * _EPS, lapack_driver="gelsy", check_finite=False
+        )[0]
         fit = fits @ first_eigenvectors(self.C.T @ fits, 1)[1][:, 0]
         if not fit.any():
             return [principal]
@@ -173,7 +178,9 @@ class RatioSum:
         _, fits, failed = lapack.dposv(A.T, self.C, lower=1, overwrite_a=1)
         return self.C if failed else fits
 
-    def modes(self, starts: Iterable[np.ndarray], reached: float = REACHED) -> list[tuple[float, np.ndarray]]:
+    def modes(
+        self, starts: Iterable[np.ndarray], reached: float = _REACHED
+    ) -> list[tuple[float, np.ndarray]]:
         """Return the local maxima near starts and where they are, highest first.
 
         Examples
@@ -200,7 +207,7 @@ def _length(w: np.ndarray) -> float:
 def _newton(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | None:
     """Return the unit vector after a Newton step on the sphere; None if J is not concave at w."""
     # N w = 0, so a term along w of the size of N makes the system regular and does not change tangent steps.
-    A = np.outer(np.abs(np.diagonal(N)).max(initial=EPS) * w, w)
+    A = np.outer(np.abs(np.diagonal(N)).max(initial=_EPS) * w, w)
     A += N
     _, step, failed = lapack.dposv(A.T, gradient, lower=1, overwrite_a=1)
     if failed or not np.isfinite(step).all():
@@ -212,7 +219,7 @@ def _newton(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> np.ndarray | 
 def _uphill(w: np.ndarray, gradient: np.ndarray, N: np.ndarray) -> list[np.ndarray]:
     """Return unit vectors after ascent steps along the eigenvectors of N, of the length of Newton's and shorter."""
     values, U = np.linalg.eigh(N)
-    length = np.maximum(np.abs(values), EPS * np.abs(values).max(initial=EPS))
+    length = np.maximum(np.abs(values), _EPS * np.abs(values).max(initial=_EPS))
     step = U @ ((U.T @ gradient) / length)
     step -= (w @ step) * w
     return [(w + a * step) / _length(w + a * step) for a in 0.2 ** np.arange(8)]
@@ -242,20 +249,15 @@ class Search:
     """The directions found so far, and the small space in which the next one is searched."""
 
     def __init__(
-        self,
-        space: Space,
-        weight: float,
-        tol: float,
-        max_iter: int,
-        rng: np.random.Generator,
+        self, space: Space, weight: float, tol: float, max_iter: int, rng: np.random.Generator
     ) -> None:
         self.space, self.weight, self.tol, self.max_iter, self.rng = space, weight, tol, max_iter, rng
         self.n_iter, self.converged, self.n_taken = 0, True, 0
-        self.is_whole = space.size <= WHOLE
+        self.is_whole = space.size <= MAX_VECTORS
         self.vectors = space.none()
         self.T = self.G = np.empty((0, 0))  # S and Z'Z on the small space
         # Values of ||Zw||^2, and of w'Sw, that are round-off.
-        self.least, self.tiny = (16 * EPS) ** 2 * space.square, 0.0
+        self.least, self.tiny = (16 * _EPS) ** 2 * space.square, 0.0
         if self.is_whole:
             self.extend(np.eye(space.size))
         else:
@@ -287,7 +289,7 @@ class Search:
         if not len(self.T):
             return None
         ratio = self.ratio(r)
-        modes = ratio.modes(ratio.starts(), REACHED if self.is_whole else _ROUGH)
+        modes = ratio.modes(ratio.starts(), _REACHED if self.is_whole else _ROUGH)
         value, y = modes[0] if self.is_whole else self.improved(modes, r, whole)
         return self.take(y / _length(y)), value
 
@@ -304,7 +306,7 @@ class Search:
         self, modes: list[tuple[float, np.ndarray]], r: np.ndarray, whole: RatioSum | None
     ) -> tuple[float, np.ndarray]:
         """Return the highest maximum, and where it is, after the small space was extended towards several of them."""
-        first, is_last = self.n_iter, self.tol > FLAT
+        first, is_last = self.n_iter, self.tol > _FLAT
         while True:
             Y = np.stack([w for _, w in modes[:4]], axis=1)
             if whole is not None:
@@ -350,13 +352,13 @@ class Search:
             B = self.residuals(np.hstack([y[:, None], others]), ratio)
             norms.append(self.space.norm(B[:, 0]))
             # While the residual is large, the maximum of the small space is needed to fewer digits.
-            reached = min(max(0.01 * norms[-1] / value, REACHED), _ROUGH)
+            reached = min(max(0.01 * norms[-1] / value, _REACHED), _ROUGH)
             size = self.weight * float(np.trace(self.T)) + t * nu * float(np.trace(self.G))
             if norms[-1] <= max(tol * value, self.space.noise * size):
                 return Y
             # J is flat up to round-off where steps no longer reduce a small residual, or add no vector.
             is_stuck = len(norms) > _PATIENCE and min(norms[-_PATIENCE:]) > min(norms[:-_PATIENCE]) / 2
-            if is_stuck and min(norms) <= FLAT * value:
+            if is_stuck and min(norms) <= _FLAT * value:
                 return Y
             count, Y = len(self.T), self.extend(self.softened(B, y, ratio), Y)
             if len(self.T) == count:
@@ -382,7 +384,7 @@ class Search:
         """Add vectors to the small space; return Y, some of it, in its new coordinates."""
         self.n_iter += 1
         Y = np.empty((len(self.T), 0)) if Y is None else Y
-        if len(self.T) + B.shape[1] > _MAX_VECTORS and len(self.T) > _MAX_VECTORS // 2 and not self.is_whole:
+        if len(self.T) + B.shape[1] > MAX_VECTORS and len(self.T) > MAX_VECTORS // 2 and not self.is_whole:
             # The principal vectors of the small space, Y and the latest vectors are kept.
             m = len(self.T)
             principal = np.linalg.eigh(self.T)[1][:, : -(m // 2 - _STARTS) : -1]

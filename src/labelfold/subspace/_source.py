@@ -317,11 +317,7 @@ class MatrixSpace(Space):
     """
 
     def __init__(
-        self,
-        S: np.ndarray,
-        Z: np.ndarray,
-        noise: float,
-        beside: Callable[[np.ndarray], Any] | None = None,
+        self, S: np.ndarray, Z: np.ndarray, noise: float, beside: Callable[[np.ndarray], Any] | None = None
     ) -> None:
         self.S, self.Z, self.noise = S, Z, noise
         self.size, self.n_labelled, self.square = len(S), len(Z), float(np.trace(S))
@@ -404,7 +400,6 @@ class RowsSpace(Space):
         """Return the eigenvalues of Z Z' and the vectors."""
         rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
         return np.linalg.eigh(np.asarray(rows.whole().double().outer(), dtype=np.float64))
-
 
 
 def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
