@@ -5,8 +5,9 @@
 
 Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by
 the library. Then the proof finds the global maximum of the gain for the residuals that each of its directions was
-searched in. A row has the proved gain, the library's, and their relative difference. It is written to pcals_starts.csv
-as soon as it is known, and a re-run computes only missing ones. pcals_starts.md is written from the rows.
+searched in. A row has the proved gain, the library's, and their relative difference. Rows are written to
+pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is written from
+them.
 """
 
 from __future__ import annotations

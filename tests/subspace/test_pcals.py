@@ -26,6 +26,7 @@ from labelfold.subspace import _search as search
 from labelfold.subspace._pcals import gain, objective, responses
 from reference import pcals as naive
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
+from reference.pcals_proof import proved_maximum
 
 WEIGHTS = [1e-6, 1e-2, 1.0, 1e6]
 
@@ -60,17 +61,34 @@ def test_every_direction_is_a_global_maximum(kind, n_labelled, weight):
     assert_global(model, X, y, naive.best_direction)
 
 
+def proved(*args):
+    w, best, bound = proved_maximum(*args)
+    assert bound <= best * (1 + 1e-6)
+    return w, best
+
+
+@pytest.mark.parametrize("weight", [1e-3, 0.1, 3.0])
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("kind", ["decay", "counts"])
+def test_and_a_proof_finds_no_larger_one(kind, task, weight):
+    X, y, _ = problem(task, kind, n=80, d=15, n_labelled=20)
+    model = PCALS(2, reconstruction=weight).fit(X, y)
+    assert_global(model, X, y, proved)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_and_in_many_more_problems(seed):
     rng = np.random.default_rng(seed)
     for kind, weight in itertools.product(KINDS, [*WEIGHTS, 0.03, 30.0]):
-        n_labelled = int(rng.choice([3, 10, 40, 140]))
+        n_labelled = int(rng.choice([5, 10, 40, 140]))
         X, y, _ = problem(kind=kind, d=int(rng.choice([5, 30, 100, 200])), n_labelled=n_labelled, seed=seed)
+        if len(np.unique(y[~np.isnan(y)])) < 2:
+            continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             model = PCALS(4, reconstruction=weight).fit(X, y)
-        assert_global(model, X, y, lambda *args: naive.best_direction(*args, n_grid=40, n_finer=11))
+        assert_global(model, X, y, proved_maximum)
 
 
 @pytest.mark.parametrize("weight", [1e-3, 0.1])

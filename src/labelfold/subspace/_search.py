@@ -34,7 +34,7 @@ _ROUND_OFF = 64 * _EPS
 _FLAT, _REACHED, _ROUGH = 1e-6, 1e-13, 1e-8
 # Number of starts in a small space, of random vectors in the first one, and of responses treated individually.
 _STARTS = 8
-# Largest number of vectors of the small space before it is reduced to its more important half. With so many columns, or
+# Largest number of vectors of the small space before it is reduced to its more important half. With so many columns or
 # fewer, it is the whole space.
 MAX_VECTORS = 96
 # A relative gradient below `_FLAT` that this many steps do not halve is round-off.
@@ -144,12 +144,12 @@ class RatioSum:
             value, w, before = higher, step, w
         return value, w
 
-    def starts(self) -> list[np.ndarray]:
+    def starts(self, n_points: int = _STARTS) -> list[np.ndarray]:
         """Return starts for an ascent: local maxima of J among points of the curve, highest first.
 
         For a number t, a w with first quotient t has the largest second quotient if it is the first eigenvector of
-        `matrix` for the right nu. The curve is followed over nu from both ends, each time with t of the point before,
-        since it may jump.
+        `matrix` for the right nu. The curve may jump, so it is followed from both ends, each time over ``n_points``
+        numbers nu with t of the point before.
         """
         principal = first_eigenvectors(self.S, 1)[1][:, 0]
         fits = lstsq(
@@ -161,7 +161,7 @@ class RatioSum:
         fit /= _length(fit)
         size = first_eigenvectors(self.G, 1)[0][0]
         # Where J is stationary nu is 1 / ||Zw||^2, and less than that of the fit unless many fit exactly.
-        nus = np.geomspace(0.3 / size, min(100 * self.parts(fit)[2], 1e14 / size) or 1 / size, _STARTS)
+        nus = np.geomspace(0.3 / size, min(100 * self.parts(fit)[2], 1e14 / size) or 1 / size, n_points)
         path = []
         for w, there in ((principal, nus), (fit, nus[::-1])):
             path.append(w)
@@ -170,13 +170,6 @@ class RatioSum:
         values = np.array([-np.inf, *map(self.value, path), -np.inf])
         peaks = [i for i in range(len(path)) if values[i + 1] >= max(values[i], values[i + 2])]
         return [path[i] for i in sorted(peaks, key=lambda i: -values[i + 1])[:_STARTS]]
-
-    def rough_fits(self) -> np.ndarray:
-        """Return nearly the least-squares directions of the responses, or Z'R where Z'Z is not regular enough."""
-        A = self.G.copy()
-        A.flat[:: len(A) + 1] += 1e-12 * np.trace(A)
-        _, fits, failed = lapack.dposv(A.T, self.C, lower=1, overwrite_a=1)
-        return self.C if failed else fits
 
     def modes(
         self, starts: Iterable[np.ndarray], reached: float = _REACHED
@@ -283,30 +276,29 @@ class Search:
 
     def next_direction(self, r: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Find the best direction for the residuals r; return the scores of the labelled rows, and the gain."""
-        whole = None if self.is_whole else self.whole(r)
         if not self.is_whole:
-            self.seed(r, whole)
+            self.seed(r)
         if not len(self.T):
             return None
         ratio = self.ratio(r)
-        modes = ratio.modes(ratio.starts(), _REACHED if self.is_whole else _ROUGH)
-        value, y = modes[0] if self.is_whole else self.improved(modes, r, whole)
+        modes = ratio.modes(
+            ratio.starts(_STARTS if self.is_whole else 0), _REACHED if self.is_whole else _ROUGH
+        )
+        value, y = modes[0] if self.is_whole else self.improved(modes, r)
         return self.take(y / _length(y)), value
 
-    def seed(self, r: np.ndarray, whole: RatioSum | None) -> None:
+    def seed(self, r: np.ndarray) -> None:
         """Add vectors to the small space of which the next direction may be a combination."""
         if r.shape[1] > _STARTS:
             U, s, _ = np.linalg.svd(r, full_matrices=False)
             r = U[:, :_STARTS] * s[:_STARTS]
         # The second are least-squares directions. The last is random, for rows that are orthogonal to all so far.
-        fits = self.space.fits(r) if whole is None else whole.rough_fits()
+        fits = self.space.fits(r, self.taken)
         self.extend(np.hstack([self.space.back(r), fits, self.space.random(1, self.rng)]))
 
-    def improved(
-        self, modes: list[tuple[float, np.ndarray]], r: np.ndarray, whole: RatioSum | None
-    ) -> tuple[float, np.ndarray]:
+    def improved(self, modes: list[tuple[float, np.ndarray]], r: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the highest maximum, and where it is, after the small space was extended towards several of them."""
-        first, is_last = self.n_iter, self.tol > _FLAT
+        first, is_last, whole = self.n_iter, self.tol > _FLAT, self.whole(r)
         while True:
             Y = np.stack([w for _, w in modes[:4]], axis=1)
             if whole is not None:

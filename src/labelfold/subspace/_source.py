@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy import linalg
 
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import check_norm, orthonormal, preconditioned_cg
+from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
 # Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
@@ -273,8 +274,8 @@ class Space(ABC):
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
-    def fits(self, r: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r, by ridge regression with next to no ridge."""
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return least-squares directions of responses r, nearly orthogonal to others: with next to no ridge."""
         return self.back(self.excess(r, _NEARLY_FREE / self.square))
 
     @cached_property
@@ -330,6 +331,25 @@ class MatrixSpace(Space):
         values, V = np.linalg.eigh(self.S)
         keep = values > self.noise * max(values[-1], 0.0)
         return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
+
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to others."""
+        if min(self.Z.shape) > MAX_NEWTON:
+            return super().fits(r, taken)
+        W, ZW = taken.Q, taken.ZQ
+        Z = self.Z - ZW @ W.T
+        is_wide = Z.shape[0] < Z.shape[1]
+        # The difference of known matrices, unless it would lose more than one digit.
+        total = float(np.trace(self.G))
+        loses_digits = total - np.square(ZW).sum() < 0.1 * total
+        A = Z @ Z.T if is_wide else Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
+        if not is_wide:
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
 
     @cached_property
     def G(self) -> np.ndarray:
