@@ -100,7 +100,7 @@ def test_and_of_several_responses(kind, task, weight):
     assert_global(model, X, y, naive.best_of_many_starts)
 
 
-@pytest.mark.parametrize(("d", "n_labelled"), [(200, 40), (200, 300), (90, 60)])
+@pytest.mark.parametrize(("d", "n_labelled"), [(200, 40), (200, 300), (100, 60)])
 @pytest.mark.parametrize("kind", ["many scales", "one-hot"])
 def test_and_of_more_columns_than_the_small_space(kind, d, n_labelled):
     assert d > search.MAX_VECTORS

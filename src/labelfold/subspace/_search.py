@@ -34,8 +34,8 @@ _ROUND_OFF = 64 * _EPS
 _FLAT, _REACHED, _ROUGH = 1e-6, 1e-13, 1e-8
 # Number of starts in a small space, of random vectors in the first one, and of responses treated individually.
 _STARTS = 8
-# Largest number of vectors of the small space before it is reduced to its more important half. With so many columns or
-# fewer, it is the whole space.
+# Largest number of vectors of the small space before it is reduced to its more important half. With at most so many
+# columns it is the whole space.
 MAX_VECTORS = 96
 # A relative gradient below `_FLAT` that this many steps do not halve is round-off.
 _PATIENCE = 12
