@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from data_sets import dense_classes, load, rng_of, sparse_text
-from labelfold.subspace._direction_search import pursue
+from labelfold.subspace._search import pursue
 from labelfold.subspace._source import MatrixSpace
 from result_rows import Results, row_key, words
 from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, noise_of

@@ -24,7 +24,7 @@ from labelfold.numerics._block_cg import block_cg
 from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
 from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
-from labelfold.subspace._direction_search import pursue
+from labelfold.subspace._search import pursue
 from labelfold.subspace._source import MatrixSpace, Space
 from result_rows import words
 
@@ -380,15 +380,11 @@ class Principal(Space):
 
     def __init__(self, values: np.ndarray, Z: np.ndarray) -> None:
         self.values, self.Z = values, Z
-        self.size, self.square = len(values), float(values.sum())
+        self.size, self.n_labelled, self.square = len(values), len(Z), float(values.sum())
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B."""
         return self.values[:, None] * B, self.Z @ B
-
-    def principal(self, k: int) -> np.ndarray:
-        """Return the first k coordinates."""
-        return np.eye(self.size, min(k, self.size))
 
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
@@ -398,14 +394,9 @@ class Principal(Space):
         """Return Z'a."""
         return self.Z.T @ a
 
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
-        return self.Z @ self.Z.T
-
-    @property
-    def n_labelled(self) -> int:
-        """The number of labelled rows."""
-        return len(self.Z)
+    def labelled_spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the eigenvalues of Z Z' and the vectors."""
+        return np.linalg.eigh(self.Z @ self.Z.T)
 
 
 def pcals(data: Rows, tasks: Sequence[Task], only: str = "") -> Found:

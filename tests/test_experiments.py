@@ -578,6 +578,18 @@ def test_honesty(experiment, tmp_path):
     assert lost_and_made_again(path, 5, lambda: honesty.main(quick))
 
 
+def test_pcals_starts(experiment, tmp_path):
+    pcals_starts = experiment("pcals_starts")
+    quick = ["--quick", "--output", str(tmp_path)]
+    text = pcals_starts.main(quick).read_text()
+    path = tmp_path / "pcals_starts.csv"
+    rows = pcals_starts.Results(path).rows
+    assert len(rows) == len(pcals_starts.FORMS) * len(pcals_starts.KINDS) * pcals_starts.DIRECTIONS
+    assert min(float(row["relative"]) for row in rows) >= -pcals_starts.EQUAL
+    assert "| all | 36 | 72 | 72 | 0 |" in text
+    assert lost_and_made_again(path, 5, lambda: pcals_starts.main(quick))
+
+
 def test_regression(experiment, tmp_path):
     regression = experiment("regression")
     quick = ["--quick", "--output", str(tmp_path)]

@@ -245,8 +245,8 @@ def test_a_kernel_that_is_no_number_is_refused():
         KernelPCALS(kernel=lambda x, y: np.inf).fit(X, y)
 
 
-def test_a_proof_that_round_off_forbids_is_given_up():
-    """A narrow kernel and nearly all rows labelled: intervals that could not be proved piled up for minutes."""
+def test_a_search_that_round_off_disturbs_ends():
+    """A narrow kernel and nearly all rows labelled: the gain is flat up to round-off in many directions."""
     X, y = load_iris(return_X_y=True)
     rng = np.random.default_rng(0)
     few = np.where(rng.random(150) >= 0.7, y, 0).astype(float)
@@ -257,7 +257,7 @@ def test_a_proof_that_round_off_forbids_is_given_up():
     assert model.gains_[0] > model.gains_[1] > 0
 
 
-def test_a_maximum_is_kept_where_round_off_forbids_a_proof():
+def test_a_maximum_is_kept_where_round_off_hides_others():
     """Labels are fitted best along directions of hardly any variance: the search lost its maximum, and went on."""
     rng = np.random.default_rng(150)
     n, d, c = int(rng.integers(520, 900)), int(rng.integers(2, 40)), int(rng.integers(2, 6))
@@ -281,7 +281,7 @@ def test_the_rows_that_span_all_others_do_not_follow_the_order_of_the_rows(rng):
 
 
 def large_rank(kernel, seed=0, n=600, n_labelled=60):
-    """Rows whose kernel matrix has a rank beyond proofs, with three classes for some of them, and new rows."""
+    """Rows whose kernel matrix has a large rank, with three classes for some of them, and new rows."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 700 if kernel == "cosine" else 8))
     y = np.where(np.arange(n) < n_labelled, np.digitize(X[:, 0] + X[:, 1] ** 2, [0.5, 1.5]), -1)
@@ -309,7 +309,7 @@ def test_coefficients_and_features_give_the_same_directions(kernel, center, reco
         without.delattr(kernel_pcals, "KernelFeatures")
         model = KernelPCALS(**options).fit(X, y)
     expected = by_features(monkeypatch, **options).fit(X, y)
-    # Both are proved in their small spaces to 2e-7.
+    # Both are stationary to their tolerances.
     np.testing.assert_allclose(model.gains_, expected.gains_, rtol=5e-7)
     np.testing.assert_allclose(model.objective_, expected.objective_, rtol=5e-7)
     E = model.components_

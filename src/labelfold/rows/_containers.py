@@ -107,9 +107,7 @@ def is_table(X: Any) -> bool:
     """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return not isinstance(X, np.memmap)
-    others = (
-        isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
-    )
+    others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
     return not others
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -17,19 +16,11 @@ from scipy import linalg
 from labelfold.base import KernelForm
 from labelfold.features import KernelMap, cholesky_features, kernel_map, round_off
 from labelfold.labels import Labels
-from labelfold.numerics import MAX_GRAM_BYTES, Gram, whitening
+from labelfold.numerics import MAX_GRAM_BYTES, whitening
 from labelfold.rows import Block, Rows, as_rows, dense_block_rows, run_jobs, shares, single_blas
-from labelfold.subspace._direction_search import LostDigits
 from labelfold.subspace._pcals import NestedSubspace
-from labelfold.subspace._ratio_sums import is_definite
-from labelfold.subspace._source import (
-    FACTORED,
-    NEARLY_FREE,
-    LabelledSpace,
-    Source,
-    Space,
-    Vectors,
-)
+from labelfold.subspace._search import LostDigits, is_definite
+from labelfold.subspace._source import MAX_NEWTON, LabelledSpace, Source, Space, Vectors
 from labelfold.utils import FAST, compiled
 
 # Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
@@ -107,7 +98,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
     product of K with a few vectors, :math:`O(n^2)`; "auto" then uses m = n. For other kernels, smaller ranks, and
     where such coefficients would lose digits, K is factorised in place, :math:`K = LL'`, where L has as many columns
     m as the rank of K, in :math:`O(n m^2)` time: at most :math:`n^3 / 3`, and little for a smooth kernel. The rows of
-    L are features whose inner products are the kernel, and the rest is `PCALS` on them: proved up to 512 columns;
+    L are features whose inner products are the kernel, and the rest is `PCALS` on them:
     beyond 2,048 a step is a pass over L. Memory is :math:`8 n^2` bytes, and up to 2,048 columns a few m x m matrices.
     Nystroem: one pass over X, as `PCALS` with ``n_landmarks`` columns. The model stores m training rows, or the
     landmarks.
@@ -335,10 +326,11 @@ class KernelCoefficients:
 def has_large_rank(K: np.ndarray) -> bool:
     """Return whether the rank of a kernel matrix is known to be large, from a part of it.
 
-    Then a factor has nearly as many columns as K, and maxima in its space cannot be proved.
+    Then a factor has nearly as many columns as K. With it a fit takes 4 to 9 times as long as with coefficients, for
+    2,000 or 6,000 rows of `benchmarks/pcals.py --only kernel` and False for the result of this function.
     """
-    some = np.random.default_rng(0).permutation(len(K))[: FACTORED + 1]
-    if len(some) <= FACTORED:
+    some = np.random.default_rng(0).permutation(len(K))[: MAX_NEWTON + 1]
+    if len(some) <= MAX_NEWTON:
         return False
     A = K[np.ix_(some, some)]
     A.flat[:: len(A) + 1] -= round_off(K)
@@ -378,7 +370,7 @@ class KernelSpace(Space):
     def __init__(self, K: np.ndarray, mean: np.ndarray, index: np.ndarray, noise: float) -> None:
         self.K, self.index, self.noise = K, index, noise
         self.is_centred = bool(mean.any())
-        self.size = len(K)
+        self.size, self.n_labelled = len(K), len(index)
         self.square = float(np.trace(K) - mean.sum())
         # Z as products with coefficients (l, n).
         self.Z = K[index] - mean
@@ -392,15 +384,9 @@ class KernelSpace(Space):
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return K B and its labelled rows; the columns of B are centred if features are."""
         C = np.ascontiguousarray(B.T)
-        parts = shares(self.size, float(C.size) * self.size)
-        if len(C) <= 12:  # a loop over half of K, which is symmetric, takes less time than BLAS
-            ranges = row_ranges(self.size, len(parts))
-            found = run_jobs(lambda part, stop: upper_products(self.K, C, *part), ranges)
-            KB = sum(found[1:], found[0]).T
-        else:
-            # Products with a few rows on the left read K faster than columns on the right.
-            KB = np.hstack(run_jobs(lambda part, stop: C @ self.K[:, part], parts)).T
-        KB = self._centred(KB)
+        n_jobs = len(shares(self.size, float(C.size) * self.size))
+        found = run_jobs(lambda job, stop: half_products(self.K, C, 4 * job, 4 * n_jobs), range(n_jobs))
+        KB = self._centred(sum(found[1:], found[0]).T)
         return KB, KB[self.index]
 
     def _centred(self, B: np.ndarray) -> np.ndarray:
@@ -416,14 +402,9 @@ class KernelSpace(Space):
         B[self.index] = a
         return self._centred(B)
 
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
-        return self.Z[:, self.index]
-
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return len(self.index)
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors."""
+        return np.linalg.eigh(self.Z[:, self.index])
 
     def norm(self, b: np.ndarray) -> float:
         """Return the norm of a vector as if all eigenvalues of K were equal, which saves a product."""
@@ -460,82 +441,37 @@ class KernelSpace(Space):
         if self.row_noise * np.linalg.norm(w) > _LOST * np.linalg.norm(z) / np.sqrt(self.n_labelled):
             raise LostDigits
 
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r; ``through`` is Z'r."""
-        if self.n_labelled <= FACTORED:
-            ZW = self.Z @ W
-            factor = Gram(self.labelled_products() - ZW @ ZW.T, self.size).trusted(0.0)
-            if factor is not None:
-                return self.back(factor.solve(r))
-        return self.back(self.excess(r, np.full(r.shape[1], NEARLY_FREE / self.square)))
-
-
-def row_ranges(n: int, n_jobs: int) -> list[tuple[int, int]]:
-    """Return ranges of the rows of an upper triangle of order n with about as many entries each.
-
-    >>> row_ranges(100, 2)
-    [(0, 28), (28, 100)]
-    """
-    # The rows before i hold the share 1 - (1 - i/n)^2 of the entries. The loop takes four rows at a time.
-    ends = [4 * round(n * (1 - (1 - j / n_jobs) ** 0.5) / 4) for j in range(n_jobs)] + [n]
-    return [(a, b) for a, b in pairwise(ends) if a < b]
-
 
 @compiled(FAST)
-def upper_products(K: np.ndarray, X: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Return the part of X K, with X (k, n), of some rows of the upper triangle of K (n, n) and their mirror image.
+def half_products(K: np.ndarray, X: np.ndarray, start: int, step: int) -> np.ndarray:
+    """Return the part of X K, with X (k, n), of four rows out of ``step`` of the upper triangle of K, and its mirror.
 
-    The sum over all rows is X K. Four rows at a time stay in the cache for all vectors.
+    The sum over all ``start`` is X K. K is read half, once for all vectors, which stay in the cache. With
+    products by BLAS a fit of 6,000 x 50 takes 2.3 times as long (`benchmarks/pcals.py --only kernel`).
     """
     k, n = X.shape
     Y = np.zeros((k, n))
-    for i in range(start, stop, 4):
-        end = min(i + 4, stop)
+    for i in range(start, n, step):
+        end = min(i + 4, n)
         for v in range(k):
-            x, y = X[v], Y[v]
             for a in range(i, end):
                 for b in range(i, end):
-                    y[a] += K[min(a, b), max(a, b)] * x[b]
-            if end == i + 4:
-                _four(
-                    K[i, end:],
-                    K[i + 1, end:],
-                    K[i + 2, end:],
-                    K[i + 3, end:],
-                    x[i:end],
-                    y[i:end],
-                    x[end:],
-                    y[end:],
-                )
-            else:
-                for a in range(i, end):
-                    for j in range(end, n):
-                        y[a] += K[a, j] * x[j]
-                        y[j] += K[a, j] * x[a]
+                    Y[v, a] += K[min(a, b), max(a, b)] * X[v, b]
+        if end == n:
+            break
+        p, q, r, s = K[i, end:], K[i + 1, end:], K[i + 2, end:], K[i + 3, end:]
+        for v in range(k):
+            x, y = X[v, end:], Y[v, end:]
+            a, b, c, d = X[v, i], X[v, i + 1], X[v, i + 2], X[v, i + 3]
+            sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+            for j in range(p.size):
+                sum_a += p[j] * x[j]
+                sum_b += q[j] * x[j]
+                sum_c += r[j] * x[j]
+                sum_d += s[j] * x[j]
+                y[j] += a * p[j] + b * q[j] + c * r[j] + d * s[j]
+            Y[v, i] += sum_a
+            Y[v, i + 1] += sum_b
+            Y[v, i + 2] += sum_c
+            Y[v, i + 3] += sum_d
     return Y
-
-
-@compiled(FAST)
-def _four(
-    p: np.ndarray,
-    q: np.ndarray,
-    r: np.ndarray,
-    s: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    right: np.ndarray,
-    below: np.ndarray,
-) -> None:
-    """Add the products of four rows to y (4,), and those of their mirror image to ``below``."""
-    a, b, c, d = x[0], x[1], x[2], x[3]
-    sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
-    for j in range(right.size):
-        sum_a += p[j] * right[j]
-        sum_b += q[j] * right[j]
-        sum_c += r[j] * right[j]
-        sum_d += s[j] * right[j]
-        below[j] += a * p[j] + b * q[j] + c * r[j] + d * s[j]
-    y[0] += sum_a
-    y[1] += sum_b
-    y[2] += sum_c
-    y[3] += sum_d

@@ -1,7 +1,7 @@
 """PCALS: a subspace and a linear function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
 
 `NestedSubspace.fit` is the fit of PCALS and of its kernel form, which differ only in the space of the rows. The
-search for a direction is in `_direction_search.py`, its maximum in `_ratio_sums.py`, and the space in `_source.py`.
+search for a direction is in `_search.py`, and the space in `_source.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from labelfold.labels import Labels
 from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
 from labelfold.rows import Block, Rows, as_rows, single_blas
-from labelfold.subspace._direction_search import LostDigits, Pursuit, pursue
+from labelfold.subspace._search import LostDigits, Pursuit, pursue
 from labelfold.subspace._source import LabelledSpace, Source
 from labelfold.utils import Interval, Progress, StrOptions, available_if, warn_user
 
@@ -303,7 +303,7 @@ class PCALS(NestedSubspace):
 
     .. math:: \|Y - X_L W A\|^2 + \lambda \|X - X W W'\|^2, \qquad W'W = I.
 
-    With residual rows R (of which Z are the labelled ones) and residual responses r, it is the global maximum of
+    With residual rows R (of which Z are the labelled ones) and residual responses r, it is the maximum of
 
     .. math:: J(w) = \frac{\|r'Zw\|^2}{\|Zw\|^2} + \lambda \frac{\|Rw\|^2}{\|w\|^2}.
 
@@ -355,8 +355,7 @@ class PCALS(NestedSubspace):
         Whether "cv" chooses the smallest number within one standard error of the best score, instead of the best.
     tol : float, default=1e-8
         Tolerance of the steps towards a direction, beyond 512 columns: the norm of J's gradient, relative to J. The
-        relative error of J is then about the square of that. Above 2e-7 it is also the tolerance of the proof of a
-        maximum.
+        relative error of J is then about the square of that.
     max_iter : int, default=200
         Largest number of such steps for a direction.
     max_gram_bytes : int, default=512 MB
@@ -417,9 +416,8 @@ class PCALS(NestedSubspace):
     one pass for the mean and one for each step, each with a few vectors, and no d x d matrix. Memory is then that of
     X and :math:`O(m (n + d))` for a small space of at most 96 vectors m. Labelled rows are read once.
 
-    J has local maxima. Up to 512 columns (64 if X is read again for each step) each direction is proved to be the
-    global maximum, to a few parts in ten million. With more columns it is the global maximum of a subspace that was
-    extended wherever a larger one was possible.
+    J has local maxima. The best of those that several starts lead to is taken, in a small subspace that is extended
+    towards them. In 360 problems it was the global maximum each time (experiments/pcals_starts.py).
 
     Each new row is embedded like the training rows, so `transform` of these is their embedding.
 
@@ -484,12 +482,7 @@ class PCALS(NestedSubspace):
 
     def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Source]:
         yield Source(
-            rows,
-            labels,
-            Y,
-            center=self.center,
-            max_gram_bytes=self.max_gram_bytes,
-            random_state=self._seed,
+            rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, random_state=self._seed
         )
 
     def inverse_transform(self, Z: Any) -> np.ndarray:

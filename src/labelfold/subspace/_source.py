@@ -27,10 +27,11 @@ from labelfold.rows import Block, Centered, Rows, outer_spectrum
 _MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
 # Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
 _FACTORISED = 1500
-# Largest order of a matrix that is factorised again for every direction: larger ones would take most of the time.
-FACTORED = 512
+# Largest number of columns for matrices that are factorised for every direction: larger ones would take most of the
+# time.
+MAX_NEWTON = 512
 # Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
-NEARLY_FREE = 1e10
+_NEARLY_FREE = 1e10
 
 
 class LabelledSpace(NamedTuple):
@@ -220,6 +221,8 @@ class Space(ABC):
     ----------
     size : int
         Length of a vector.
+    n_labelled : int
+        The number l of labelled rows.
     square : float
         The trace of S: the squared norm of all rows.
     noise : float
@@ -229,6 +232,7 @@ class Space(ABC):
     """
 
     size: int
+    n_labelled: int
     square: float
     noise: float
     block = 4
@@ -246,13 +250,8 @@ class Space(ABC):
         """Return Z'a."""
 
     @abstractmethod
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z' (l, l)."""
-
-    @property
-    @abstractmethod
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' (l, l) and the vectors, of which products are needed."""
 
     def none(self) -> Vectors:
         """Return an empty set of vectors."""
@@ -275,44 +274,32 @@ class Space(ABC):
         """Return k random vectors."""
         return rng.standard_normal((self.size, k))
 
-    def principal(self, k: int) -> np.ndarray | None:
-        """Return the first k principal directions, if they are known."""
-        return None
-
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return least-squares directions of responses r, nearly orthogonal to W; ``through`` is Z'r."""
-        return self.soften(through, np.full(through.shape[1], NEARLY_FREE / self.square))
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return least-squares directions of responses r, nearly orthogonal to others: with next to no ridge."""
+        return self.back(self.excess(r, _NEARLY_FREE / self.square))
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, Any]:
         values, U = self.labelled_spectrum()
         return np.maximum(values, 0.0), U
 
-    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
-        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
-        return np.linalg.eigh(self.labelled_products())
-
-    def soften(self, B: np.ndarray, ratio: np.ndarray) -> np.ndarray:
-        """Return (I + ratio Z'Z)^(-1) B, with one ratio for each vector; in the limit B orthogonal to Z.
+    def soften(self, B: np.ndarray, ratio: float) -> np.ndarray:
+        """Return (I + ratio Z'Z)^(-1) B; in the limit B orthogonal to Z.
 
         This preconditions residuals if the fit to the labels dominates J.
         """
         return B - self.back(self.excess(self.on_labelled(B), ratio))
 
-    def excess(self, seen: np.ndarray, ratio: np.ndarray) -> np.ndarray:
+    def excess(self, seen: np.ndarray, ratio: float) -> np.ndarray:
         """Return (I / ratio + Z Z')^(-1) times ``seen`` (l, k)."""
-        with np.errstate(divide="ignore"):
-            ridge = 1 / ratio
         if self.n_labelled <= _FACTORISED:
             values, U = self._spectrum
-            return U @ ((U.T @ seen) / (ridge + values[:, None]))
-        if np.isinf(ridge).all():
-            return np.zeros_like(seen)
+            return U @ ((U.T @ seen) / (1 / ratio + values[:, None]))
 
         def products(P: np.ndarray) -> np.ndarray:
             return self.on_labelled(self.back(P))
 
-        return preconditioned_cg(products, seen, float(ridge.min()), tol=1e-6, max_iter=60).X
+        return preconditioned_cg(products, seen, 1 / ratio, tol=1e-6, max_iter=60).X
 
 
 class MatrixSpace(Space):
@@ -326,25 +313,48 @@ class MatrixSpace(Space):
         The labelled rows, or a triangular factor of them.
     noise : float
         See `Space`.
-    is_diagonal : bool
-        Whether S is diagonal, with ascending values.
     beside : callable, optional
         Keeps a matrix where products with it cost least.
     """
 
     def __init__(
-        self,
-        S: np.ndarray,
-        Z: np.ndarray,
-        noise: float,
-        is_diagonal: bool = False,
-        beside: Callable[[np.ndarray], Any] | None = None,
+        self, S: np.ndarray, Z: np.ndarray, noise: float, beside: Callable[[np.ndarray], Any] | None = None
     ) -> None:
-        self.S, self.Z, self.noise, self.is_diagonal = S, Z, noise, is_diagonal
-        self.size, self.square = len(S), float(np.trace(S))
-        keep = beside if beside is not None and self.size > FACTORED else np.asarray
+        self.S, self.Z, self.noise = S, Z, noise
+        self.size, self.n_labelled, self.square = len(S), len(Z), float(np.trace(S))
+        keep = beside or np.asarray
         self._S: Any = keep(S)
         self._Z: Any = keep(Z)
+
+    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
+        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
+        values, V = np.linalg.eigh(self.S)
+        keep = values > self.noise * max(values[-1], 0.0)
+        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise), V[:, keep]
+
+    def fits(self, r: np.ndarray, taken: Vectors) -> np.ndarray:
+        """Return the least-squares directions of responses r, orthogonal to others."""
+        if min(self.Z.shape) > MAX_NEWTON:
+            return super().fits(r, taken)
+        W, ZW = taken.Q, taken.ZQ
+        Z = self.Z - ZW @ W.T
+        is_wide = Z.shape[0] < Z.shape[1]
+        # The difference of known matrices, unless it would lose more than one digit.
+        total = float(np.trace(self.G))
+        loses_digits = total - np.square(ZW).sum() < 0.1 * total
+        A = Z @ Z.T if is_wide else Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
+        if not is_wide:
+            A += np.trace(A) / len(A) * W @ W.T
+        factor = Gram(A, max(Z.shape)).trusted(0.0)
+        if factor is not None:
+            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
+        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
+        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
+
+    @cached_property
+    def G(self) -> np.ndarray:
+        """Z'Z."""
+        return self.Z.T @ self.Z
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B."""
@@ -359,53 +369,8 @@ class MatrixSpace(Space):
         return self._Z.T @ a
 
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
-        """Return the eigenvalues of Z Z' and the vectors, of which products are needed."""
+        """Return the eigenvalues of Z Z' and the vectors."""
         return outer_spectrum(self._Z)
-
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
-        return self.Z @ self.Z.T
-
-    def row_space(self) -> tuple[MatrixSpace, np.ndarray]:
-        """Return the space that rows span, in coordinates V (d, m) in which S is diagonal and ascending; and V."""
-        values, V = np.linalg.eigh(self.S)
-        keep = values > self.noise * max(values[-1], 0.0)
-        return MatrixSpace(np.diag(values[keep]), self.Z @ V[:, keep], self.noise, True), V[:, keep]
-
-    def principal(self, k: int) -> np.ndarray | None:
-        """Return the last k coordinates, if S is diagonal."""
-        return np.eye(self.size)[:, -k:] if self.is_diagonal else None
-
-    def fits(self, r: np.ndarray, through: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Return the least-squares directions of responses r, orthogonal to W."""
-        if min(self.Z.shape) > FACTORED:
-            return super().fits(r, through, W)
-        ZW = self.Z @ W
-        Z = self.Z - ZW @ W.T
-        is_wide = Z.shape[0] < Z.shape[1]
-        if is_wide:
-            A = Z @ Z.T
-        else:
-            # The difference of known matrices, unless it would lose more than one digit.
-            total = np.trace(self.G)
-            loses_digits = total - np.square(ZW).sum() < 0.1 * total
-            A = Z.T @ Z if loses_digits else projected(self.G, W, self.back(ZW))
-            A += np.trace(A) / len(A) * W @ W.T
-        factor = Gram(A, max(Z.shape)).trusted(0.0)
-        if factor is not None:
-            return Z.T @ factor.solve(r) if is_wide else factor.solve(Z.T @ r)
-        rank_tol = max(Z.shape) * np.finfo(np.float64).eps
-        return linalg.lstsq(Z, r, cond=rank_tol, lapack_driver="gelsy", check_finite=False)[0]
-
-    @cached_property
-    def G(self) -> np.ndarray:
-        """Z'Z."""
-        return self.Z.T @ self.Z
-
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return len(self.Z)
 
 
 class RowsSpace(Space):
@@ -430,6 +395,7 @@ class RowsSpace(Space):
     ) -> None:
         self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
         self.size = rows.shape[1]
+        self.n_labelled = labelled.shape[0] if mask is None else int(mask.sum())
 
     def times(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return S B and Z B, in one pass."""
@@ -450,15 +416,10 @@ class RowsSpace(Space):
         """Return Z'a."""
         return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
 
-    def labelled_products(self) -> np.ndarray:
-        """Return Z Z'."""
+    def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
+        """Return the eigenvalues of Z Z' and the vectors."""
         rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
-        return np.asarray(rows.whole().double().outer(), dtype=np.float64)
-
-    @property
-    def n_labelled(self) -> int:
-        """The number l of labelled rows."""
-        return self.labelled.shape[0] if self.mask is None else int(self.mask.sum())
+        return np.linalg.eigh(np.asarray(rows.whole().double().outer(), dtype=np.float64))
 
 
 def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
@@ -496,6 +457,14 @@ class Vectors(NamedTuple):
     def __matmul__(self, A: np.ndarray) -> Self:
         """Return the combinations of them with coefficients A (m, k)."""
         return type(self)(self.Q @ A, self.SQ @ A, self.ZQ @ A)
+
+    def part(self, start: int, stop: int | None) -> Self:
+        """Return some of them, as views."""
+        return type(self)(*(own[:, start:stop] for own in self))
+
+    def joined(self, other: Vectors) -> Self:
+        """Return these vectors and others."""
+        return type(self)(*(np.hstack([own, its]) for own, its in zip(self, other, strict=True)))
 
     def less(self, other: Vectors) -> Self:
         """Return the part of these vectors that is orthogonal to others."""
