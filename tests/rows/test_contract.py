@@ -293,7 +293,7 @@ def test_row_state_goes_round(container, rng, many_blocks):
     for kept in (rows, Centered(rows)):
         np.testing.assert_array_equal(kept.pick(kept.put(h), some), h[some])
         np.testing.assert_array_equal(kept.pick(h, some), h[some])
-        repeated = kept.get(kept.each(repeat, kept.put(h)))
+        repeated = kept.get(kept.map_aligned(repeat, kept.put(h)))
         np.testing.assert_array_equal(repeated, np.stack([h, h], axis=1) / 4)
     H, kept = rows.map(product, shared=(M,)), rows.put(h)
     for generation in range(1, 4):

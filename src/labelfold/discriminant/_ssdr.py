@@ -237,7 +237,7 @@ def _solve(
         plus, minus, F, total = X.sum(_moments, codes, roots, shared=(classes,))
     else:
         # X'E (d, c), X'1 (d,), and an initial block within the span of the differences of rows.
-        omega = rows.each(RandomRows(width, rng.randint(np.iinfo(np.int32).max)))
+        omega = rows.map_aligned(RandomRows(width, rng.randint(np.iinfo(np.int32).max)))
         F, total, Q = X.sum(_start, codes, omega, shared=(classes,))
     linked = np.flatnonzero(np.diff(links.pairs.indptr))
     XL, pairs = X, links.pairs

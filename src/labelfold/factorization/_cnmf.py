@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from labelfold.base import Iterates, fitting, repeated
-from labelfold.factorization._components import Start, factor_sums, squared_misfit
+from labelfold.factorization._components import InitialFactors, factor_sums, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
@@ -185,7 +185,7 @@ class CNMFFactors(NamedTuple):
     Q: np.ndarray  # (c, k)
 
 
-def iterates(rows: Rows, labels: Labels, start: Start, square: float) -> Iterates:
+def iterates(rows: Rows, labels: Labels, start: InitialFactors, square: float) -> Iterates:
     """Update H and Q, then V, in one pass over X in each iteration; ``square`` is the squared norm of X."""
     Y = labels.indicator()  # (l, c)
     YtY = Y.T @ Y

@@ -283,7 +283,7 @@ def _misfit(X: Block, H: Any, B: Any) -> Any:
     return X.xp.sum(X.sq()) - 2 * X.xp.sum(cross) + X.xp.sum(gram)
 
 
-class Start(NamedTuple):
+class InitialFactors(NamedTuple):
     """Initial factors.
 
     Attributes
@@ -307,7 +307,7 @@ class Start(NamedTuple):
 
 def factor_start(
     rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
-) -> Start:
+) -> InitialFactors:
     """Return the factors named by ``init``, "svd", "nndsvd", "nndsvda" or "random", or given as ``init``.
 
     Parameters
@@ -328,7 +328,7 @@ def factor_start(
 
     Returns
     -------
-    Start
+    InitialFactors
     """
     if isinstance(init, str):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
@@ -347,16 +347,18 @@ def factor_start(
     return start
 
 
-def svd_start(rows: Rows, k: int, random_state: Any) -> Start:
+def svd_start(rows: Rows, k: int, random_state: Any) -> InitialFactors:
     """Return H = U sqrt(s) and B = V sqrt(s), with zero columns beyond the rank of X."""
     found = _svd(rows, k, random_state, power=0.5)
     rank = len(found.s)
     wide = np.eye(rank, k)
     H = found.U if rank == k else rows.map(_times, found.U, shared=(wide,))
-    return Start(H, found.Vt.T @ (np.sqrt(found.s)[:, None] * wide), rank, np.pad(found.s, (0, k - rank)))
+    return InitialFactors(
+        H, found.Vt.T @ (np.sqrt(found.s)[:, None] * wide), rank, np.pad(found.s, (0, k - rank))
+    )
 
 
-def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
+def nndsvd_start(rows: Rows, k: int, random_state: Any) -> InitialFactors:
     """Return non-negative factors: the larger of the positive and the negative part of each pair of singular vectors.
 
     References
@@ -366,7 +368,7 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
     """
     found = _svd(rows, k, random_state)
     B, signs, scales = np.zeros((found.Vt.shape[1], k)), np.ones(len(found.s)), np.zeros(len(found.s))
-    sizes_u = np.sqrt(rows.total(_squares_by_sign, found.U))  # (2, r)
+    sizes_u = np.sqrt(rows.sum_aligned(_squares_by_sign, found.U))  # (2, r)
     for j, s in enumerate(found.s):
         best = 0.0
         for sign, size_u in zip((1.0, -1.0), sizes_u[:, j], strict=True):
@@ -376,8 +378,8 @@ def nndsvd_start(rows: Rows, k: int, random_state: Any) -> Start:
                 best = float(size_u * size_v)
                 root = np.sqrt(s * best)
                 signs[j], scales[j], B[:, j] = sign, root / size_u, root * v / size_v
-    H = rows.each(partial(_one_sign, signs, scales, k, rows.dtype), found.U)
-    return Start(H, B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
+    H = rows.map_aligned(partial(_one_sign, signs, scales, k, rows.dtype), found.U)
+    return InitialFactors(H, B, len(found.s), np.pad(found.s, (0, k - len(found.s))))
 
 
 def _squares_by_sign(U: np.ndarray) -> np.ndarray:
@@ -394,29 +396,29 @@ def _one_sign(
     return H
 
 
-def _without_zeros(rows: Rows, start: Start, share: float = 0.01) -> Start:
+def _without_zeros(rows: Rows, start: InitialFactors, share: float = 0.01) -> InitialFactors:
     """Return the factors with zeros replaced by a share of the mean of the factor."""
     n, k = rows.shape[0], start.B.shape[1]
-    minimum = share * float(rows.total(np.sum, start.H)) / (n * k)
-    H = rows.each(partial(_fill, minimum), start.H)
-    return Start(H, np.where(start.B > 0, start.B, share * start.B.mean()), start.rank, start.sizes)
+    minimum = share * float(rows.sum_aligned(np.sum, start.H)) / (n * k)
+    H = rows.map_aligned(partial(_fill, minimum), start.H)
+    return InitialFactors(H, np.where(start.B > 0, start.B, share * start.B.mean()), start.rank, start.sizes)
 
 
 def _fill(value: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
     return np.where(H > 0, H, H.dtype.type(value))
 
 
-def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> Start:
+def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> InitialFactors:
     """Return random factors whose product has a norm of about ``size``, drawn in row order on the host."""
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
     scale = float(np.sqrt(size / (n * np.sqrt(k))))
-    H = rows.each(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
-    return Start(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+    H = rows.map_aligned(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
+    return InitialFactors(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
-def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Start:
+def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> InitialFactors:
     n, d = rows.shape
     init = [to_host(factor) for factor in init]
     shapes = [np.shape(factor) for factor in init]
@@ -429,7 +431,7 @@ def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Sta
         raise ValueError("init holds NaN or infinity, where finite numbers are expected")
     if nonnegative and (H.min() < 0 or B.min() < 0):
         raise ValueError("init holds negative numbers where none is expected; clip them")
-    return Start(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+    return InitialFactors(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
 def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> Any:

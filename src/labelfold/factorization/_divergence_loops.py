@@ -40,7 +40,7 @@ _compile = compiled(FAST)
 # longer at k = 10. The constants are the bits of sqrt(1/2), and the smallest ratio.
 _LOG_2, _TINY = float(np.log(2.0)), float(np.finfo(np.float64).tiny)
 _ROOT_HALF = int(np.float64(np.sqrt(0.5)).view(np.int64))
-# The gap at which a row stops. It is small, because h has half of the digits of a divergence near its minimum.
+# The gap at which a row stops. It is small: near the minimum h has half of the digits of the divergence.
 _EXACT = 1e-8
 # Sweeps over the components: after `_IDLE` of them a component that has stayed at 0 is tried again, after `_JOINT` of
 # them there is a Newton step of all components that are not 0, and after `_PATIENT` of them a row may stop at the

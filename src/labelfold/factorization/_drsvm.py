@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import Decisions, Iterates, constraints, fitting
 from labelfold.factorization._components import (
+    InitialFactors,
     Parts,
-    Start,
     check_matrix,
     chosen,
     component_scale,
@@ -387,7 +387,7 @@ class DRSVMState:
     svm_tol: float = 0.0
 
 
-def iterates(problem: DRSVMProblem, start: Start, tol: float) -> Iterates:
+def iterates(problem: DRSVMProblem, start: InitialFactors, tol: float) -> Iterates:
     """Alternate the four steps; the tolerance of the SVMs follows from ``tol``."""
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]

@@ -480,7 +480,7 @@ def divergence_start(
     # If there are many rows, shuffling all their numbers takes longer than a pass.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
     V = _basis_of_sample(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
-    H = rows.each(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
+    H = rows.map_aligned(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
     return H, V
 
 

@@ -82,7 +82,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         "init": [StrOptions({"svd", "random"})],
     }
 
-    def _set_up(self, rows: Rows, labels: Labels) -> SetUp:
+    def _set_up(self, rows: Rows, labels: Labels) -> DescentStart:
         """Check X, choose the weights, and return the data and the initial bases."""
         name, (n, d), k = type(self).__name__, rows.shape, self.n_components
         mean = rows.mean()
@@ -98,9 +98,9 @@ class OffsetFactorisation(Decisions, Factorisation):
         label_share, length = self._choose_weights(directions.by_column[0], n, np.sqrt(square / (n * d)))
         b, lu, lv = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         bases = start_bases(directions, b=b, lu=lu, lv=lv, drawn=self.init == "random")
-        return SetUp(n, mean, data, bases, label_share, length)
+        return DescentStart(n, mean, data, bases, label_share, length)
 
-    def _solve(self, given: SetUp, classifier: CoupledClassifier) -> OffsetPoint:
+    def _solve(self, given: DescentStart, classifier: CoupledClassifier) -> OffsetPoint:
         """Descend, store the factors, and return the last point, at which the classifier is trained."""
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         problem = OffsetProblem(given.data, classifier, given.n, *weights, self.offset_unit_)
@@ -204,8 +204,8 @@ class OffsetFactorisation(Decisions, Factorisation):
             )
 
 
-class SetUp(NamedTuple):
-    """What a descent starts from."""
+class DescentStart(NamedTuple):
+    """The data and the initial values of a descent."""
 
     n: int
     mean: np.ndarray  # (d,)  of the rows

@@ -64,7 +64,7 @@ class RowsInMemory:
     def misfit(self, f: RowFit, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Return ||R||^2 and ||Z||^2 over all rows, with the residual R = X - c - Z V1.
 
-        Labelled rows are at Z, the others where the last call of `embed` has put them.
+        Labelled rows are at Z; the others are at their positions from the last call of `embed`.
         """
         self._Z = np.vstack([Z, self._Q[self.n_labelled :]])
         self._R = self._Y - self._Z @ f.V1
@@ -88,7 +88,7 @@ class RowsInMemory:
     def row_centred_directions(
         self, k: int, found: tuple[np.ndarray, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for the rows less the mean of each."""
+        """Return the same for rows from which their own means are subtracted."""
         return _right_vectors(self.X - self.X.mean(axis=1, keepdims=True), k)
 
 

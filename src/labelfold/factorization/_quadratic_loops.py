@@ -12,8 +12,8 @@ import numpy as np
 from labelfold.utils import FAST, compiled, dot
 
 _compile, _compile_fast = compiled(), compiled(FAST)
-# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. It is added to the diagonal if
-# many variables are solved for jointly, since kernel rows may depend on each other; the round-off of that is smaller.
+# Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. In a joint solve it is added to
+# the diagonal, since kernel rows may be linearly dependent. It exceeds the round-off of such a solve.
 _FLAT = 1e-12
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from labelfold.factorization._components import (
+    InitialFactors,
     NonnegativeParts,
-    Start,
     check_matrix,
     factor_start,
     nonnegative_least_squares,
@@ -34,7 +34,7 @@ class SquaredNMF(NonnegativeParts):
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
-    def _start(self, rows: Rows) -> tuple[float, Start]:
+    def _start(self, rows: Rows) -> tuple[float, InitialFactors]:
         """Return the squared norm of X, after checks, and the initial factors."""
         square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
         start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)

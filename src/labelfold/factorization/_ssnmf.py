@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from labelfold.base import Decisions, Iterates, constraints, fitting, indicator_scores, repeated
-from labelfold.factorization._components import Start, chosen, squared_misfit
+from labelfold.factorization._components import InitialFactors, chosen, squared_misfit
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
@@ -229,7 +229,9 @@ class SSNMFFactors(NamedTuple):
     A: np.ndarray  # (k, c)
 
 
-def iterates(rows: Rows, labels: Labels, start: Start, square: float, supervision: float) -> Iterates:
+def iterates(
+    rows: Rows, labels: Labels, start: InitialFactors, square: float, supervision: float
+) -> Iterates:
     """Update H, V and A in turn, in one pass over X in each iteration; ``square`` is the squared norm of X."""
     codes, T = np.arange(labels.n_classes, dtype=np.float64), row_labels(rows, labels)
     squared_labels = _squared_norm(labels)

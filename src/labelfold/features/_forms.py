@@ -75,7 +75,7 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
 
     def of(self, rows: Rows) -> Rows:
         """Return a lazy view of the rows in this form, without a pass."""
-        return Formed(rows, self)
+        return RowsInForm(rows, self)
 
     def kept(self, rows: Rows, max_bytes: float) -> tuple[Rows, float]:
         """Return the rows in this form, and the bytes that they take in memory.
@@ -278,7 +278,7 @@ FORMS = {
 }
 
 
-class Formed(RowsWrapper):
+class RowsInForm(RowsWrapper):
     """Rows in a column form, of the same width, and sparse if the form keeps zeros."""
 
     def __init__(self, rows: Rows, form: ColumnForm) -> None:
@@ -291,9 +291,9 @@ class Formed(RowsWrapper):
         """Return the block in its form."""
         return block.apply(form.apply)
 
-    def over(self, rows: Rows, index: np.ndarray) -> Formed:
+    def over(self, rows: Rows, index: np.ndarray) -> RowsInForm:
         """Return other rows in the same form."""
-        return Formed(rows, self.form)
+        return RowsInForm(rows, self.form)
 
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""

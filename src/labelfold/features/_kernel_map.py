@@ -166,10 +166,10 @@ def shifted(X: Any, center: np.ndarray | None, kernel: str | Callable) -> Any:
 
 
 def _center_of(points: Any, kernel: str | Callable, centred: bool) -> np.ndarray | None:
-    """Return what is subtracted from rows before the kernel: their mean if the kernel does not change with a shift.
+    """Return the centre of rows for a kernel that is invariant to a shift: their mean; None for other kernels.
 
-    This avoids cancellation in distances and products. ``centred`` is as in `kernel_map`. Sparse rows keep their
-    zeros. Where the sum of a column overflows, its first entry is taken: any centre near the rows will do.
+    Subtracting it avoids cancellation in distances and products. ``centred`` is as in `kernel_map`. Sparse rows keep
+    their zeros. Where the sum of a column overflows, its first entry is taken: any centre near the rows will do.
     """
     # Not a question for each row: all rows are kept sparse, or all are centred.
     if sp.issparse(points) or not (kernel in ("rbf", "laplacian") or (kernel == "linear" and centred)):
@@ -396,8 +396,8 @@ def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     tol = round_off(K)
     probe = np.random.default_rng(0).standard_normal(n)
     seen = K @ probe
-    # If all rows have the same norm, as with an RBF kernel, the first pivot would depend on the order of the rows. So
-    # it is, among the longest rows, the one with the largest similarity to all others.
+    # If all rows have the same norm, as with an RBF kernel, the first pivot would depend on the order of the rows.
+    # The pivot is therefore the row with the largest sum of similarities, among the longest rows.
     longest = diagonal >= (1 - 1e-12) * largest
     names, first = np.arange(n), int(np.where(longest, K.sum(axis=1), -np.inf).argmax())
     K[[0, first]], names[[0, first]] = K[[first, 0]], names[[first, 0]]

@@ -11,7 +11,8 @@ from sklearn.utils import check_array, check_random_state
 
 from labelfold.features._anchors import Anchors, joined
 
-# Iterations of t-SNE with early exaggeration; there are twice as many without, and as many from an earlier layout.
+# Iterations of t-SNE with early exaggeration, followed by twice as many without it. From an earlier layout there are
+# this many, without exaggeration.
 _ITERATIONS = 100
 # Iterations between checks of the time limit.
 _UNCHECKED = 10

@@ -213,7 +213,7 @@ class LabelStrata:
         if kind == "classes":
             values = encode(values, as_text=False)[1]
         index = np.flatnonzero(mask)
-        grouped = None if groups is None else read_groups(groups, n).some(index)
+        grouped = None if groups is None else read_groups(groups, n).take(index)
         return cls(kind, n, index, values, None if grouped is None or grouped.are_single else grouped)
 
     @property

@@ -53,7 +53,7 @@ class Groups:
         """Whether every row is a group by itself."""
         return len(self) == len(self.codes)
 
-    def some(self, index: np.ndarray) -> Groups:
+    def take(self, index: np.ndarray) -> Groups:
         """Return the groups of some rows, numbered anew."""
         return Groups(np.unique(self.codes[index], return_inverse=True)[1].ravel())
 
@@ -91,7 +91,7 @@ class Groups:
             ),
             shape=(2 * n + first + len(other),) * 2,
         )
-        return Groups(connected_components(links, directed=False)[1][:n]).some(np.arange(n))
+        return Groups(connected_components(links, directed=False)[1][:n]).take(np.arange(n))
 
     def first(self, preferred: np.ndarray) -> np.ndarray:
         """Return one row of each group, ascending: the first of those in a mask, if there are any.
@@ -102,7 +102,7 @@ class Groups:
         order = np.lexsort((~preferred, self.codes))
         return np.sort(order[np.unique(self.codes[order], return_index=True)[1]])
 
-    def holding(self, codes: np.ndarray) -> np.ndarray:
+    def n_groups_by_class(self, codes: np.ndarray) -> np.ndarray:
         """Return the number of groups that hold each class, given the class codes of the rows."""
         pairs = np.unique(np.column_stack([self.codes, codes]), axis=0)
         return np.bincount(pairs[:, 1], minlength=int(codes.max(initial=-1)) + 1)

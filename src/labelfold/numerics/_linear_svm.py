@@ -236,16 +236,16 @@ def _rows(X: Any) -> tuple[tuple, tuple[int, int]]:
     if not sparse.issparse(X):
         X = np.asarray(X)
         X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
-        return (_fixed(X), None, None, None), X.shape
+        return (_read_only(X), None, None, None), X.shape
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     data = X.data if X.dtype.kind == "f" else X.data.astype(np.float64)
-    return (None, _fixed(data), _fixed(X.indices), _fixed(X.indptr)), X.shape
+    return (None, _read_only(data), _read_only(X.indices), _read_only(X.indptr)), X.shape
 
 
-def _fixed(a: np.ndarray) -> np.ndarray:
+def _read_only(a: np.ndarray) -> np.ndarray:
     """Return a read-only view. Loops are compiled for it only, not again for arrays that may be written to."""
     view = a.view()
     view.flags.writeable = False
@@ -296,7 +296,7 @@ def _scaled(rows: tuple, q: np.ndarray, bias: float, n: int) -> tuple[tuple, np.
     from labelfold.numerics import _linear_svm_loops as kernels
 
     exponent = int(np.frexp(peak)[1])
-    X, data = (None if a is None else _fixed(np.ldexp(a, -exponent)) for a in (X, data))
+    X, data = (None if a is None else _read_only(np.ldexp(a, -exponent)) for a in (X, data))
     rows, bias = (X, data, *where), float(np.ldexp(bias, -exponent))
     return rows, kernels.squared_norms(*rows, n, bias), bias, exponent
 

@@ -14,18 +14,18 @@ from labelfold.utils import FAST, compiled, dot
 _compile = compiled(FAST)
 _TINY = np.finfo(np.float64).tiny
 _ROUND_OFF = 4 * np.finfo(np.float64).eps
-# A coordinate with a smaller gradient is not changed. A Newton step on the primal is the last if it gains at most the
+# A coordinate with a smaller gradient is not changed. Newton steps on the primal end when a step gains at most the
 # square of this, relative to the squared weights.
 _STILL = 1e-14
 # Weights this small relative to the rows that they are sums of are round-off: alpha is not scaled up for them. The
 # same share of the squares of the rows is added to the diagonal of a singular matrix before a solve.
 _NEGLIGIBLE = 1e-9
-# Shrunk coordinates return at the latest after as many visits as this many full rounds, because a few active
-# coordinates may converge very slowly without them.
+# Shrunk coordinates take part again at the latest after as many visits as this many full rounds have: without them,
+# the few active coordinates may converge very slowly.
 _PATIENCE = 10
 # Maximum number of multiplications of one call.
 _MAX_WORK = 1e8
-# Number of steps without a change of the active set, which only correct round-off.
+# Number of further steps when the active set has stopped changing; they only correct round-off.
 _REPEATS = 2
 # Maximum number of Newton steps on the primal, and of halvings along one.
 _MAX_STEPS = 60
@@ -105,7 +105,7 @@ def _relative_gap(X, data, indices, indptr, y, upper, diagonal, alpha, w, bias):
 
 
 @_compile
-def _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
+def _scale_warm_start(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias):
     """Scale a warm start to its best multiple within the bounds, never worse than zero, and write its w."""
     curvature = _weights(X, data, indices, indptr, y, alpha, w, bias)
     total, size, limit = 0.0, 0.0, np.inf
@@ -144,7 +144,7 @@ def descend(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias, tol
     active = np.flatnonzero(upper > 0)
     n_all = n_active = active.size
     state = np.uint64(seed) * np.uint64(2) + np.uint64(0x9E3779B97F4A7C15)
-    _begin(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias)
+    _scale_warm_start(X, data, indices, indptr, y, upper, diagonal, q, alpha, w, bias)
     primal, goal, visits, high, low = 0.0, tol, 0, np.inf, -np.inf
     for n_iter in range(1, max_iter + 1):
         for s in range(n_active - 1, 0, -1):
@@ -335,7 +335,7 @@ def _free(Z, free, upper, diagonal, alpha, w):
     while m > 0 and work < _MAX_WORK:
         work += m * w.size * w.size
         _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move)
-        fall, curvature = _along(Z, m, diagonal, free, gradient, move)
+        fall, curvature = _slope_and_curvature(Z, m, diagonal, free, gradient, move)
         if not fall > 0:
             return
         share, met = fall / curvature if curvature > 0 else np.inf, False
@@ -350,7 +350,7 @@ def _free(Z, free, upper, diagonal, alpha, w):
             for s in range(m):
                 a = free[s]
                 cut[s] = min(max(alpha[a] + move[s], 0.0), upper[a]) - alpha[a]
-            fall_cut, curvature_cut = _along(Z, m, diagonal, free, gradient, cut)
+            fall_cut, curvature_cut = _slope_and_curvature(Z, m, diagonal, free, gradient, cut)
             if fall_cut - 0.5 * curvature_cut > share * (fall - 0.5 * share * curvature):
                 share, fall = 1.0, fall_cut
                 move, cut = cut, move
@@ -396,7 +396,7 @@ def _newton(Z, m, diagonal, ridge, free, alpha, w, gradient, move):
 
 
 @_compile
-def _along(Z, m, diagonal, free, gradient, move):
+def _slope_and_curvature(Z, m, diagonal, free, gradient, move):
     """Return the slope and curvature of the dual along a step of the free coordinates."""
     width = Z.shape[1]
     total = np.zeros(width)

@@ -14,7 +14,7 @@ _CHUNK = 65_536
 
 
 class RandomRows:
-    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.each`.
+    """Normal random rows (n, k) that do not depend on how the rows are cut into blocks; for `Rows.map_aligned`.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ _MAX_BLOCKS = 4
 _DEPENDENT = 1e-12
 # The smallest attainable residual, in units of round-off.
 _ROUND_OFF = 10
-# Maximum of d q^2, for blocks of q columns, at which BLAS has too little to compute between passes to gain from a
-# second thread, which would then be busy waiting at the start of the next pass.
+# Up to this d q^2, for blocks of q columns, BLAS uses one thread between passes. A second thread would save little,
+# and would still wait busily at the start of the next pass.
 _ONE_THREAD = 3e7
 
 

@@ -54,10 +54,10 @@ from labelfold.rows._sums import (
     unshift_squares,
 )
 
-# A block of dense rows should fit into the cache of a core and have enough rows to outweigh the addition of its sums;
-# wide rows do not take more than the last number of bytes.
+# Bytes of a block of dense rows, which then fits into the cache of a core; its minimum number of rows, so that adding
+# its sums costs little in comparison; and the maximum number of bytes of a block of wide rows.
 DENSE_BYTES, DENSE_ROWS, MAX_DENSE_BYTES = 2_000_000, 256, 32_000_000
-# The share of such a block, if another array of its size is in the cache beside it.
+# Share of such a block that fits into the cache together with another array of the same size.
 BESIDE = 0.25
 
 
@@ -78,7 +78,7 @@ class Block:
     dtype: Any
     xp: Any = np
     is_sparse: bool = False
-    # "dense" or "sparse" on the host, or "device": the key of an algorithm that has a loop of its own for each.
+    # "dense" or "sparse" on the host, or "device". Algorithms with a loop for each kind select it by this.
     kind: str = "dense"
 
     # Every kind of block has these operations too, with its own code.
@@ -231,7 +231,7 @@ class DenseBlock(Block):
 
 
 class CSRBlock(Block):
-    """Rows in compressed sparse form: views of the arrays of all rows, and of `column_copy` a copy."""
+    """Rows in compressed sparse form. The arrays are views of those of all rows; `column_copy` is a copy."""
 
     is_sparse = True
     kind = "sparse"
@@ -241,7 +241,9 @@ class CSRBlock(Block):
     def __init__(self, data: Any, indices: Any, indptr: Any, n_columns: int, n_values: int = 0) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
         self.shape, self.dtype = (len(indptr) - 1, n_columns), data.dtype
-        self.n_values = n_values or data.size  # of all blocks of a pass: compiled loops pay if there are many
+        self.n_values = (
+            n_values or data.size
+        )  # in all blocks of a pass; compiled loops pay off if there are many
 
     @classmethod
     def of(cls, X: Any, start: int, stop: int, dtype: Any) -> CSRBlock:
@@ -397,7 +399,7 @@ class ShiftedBlock(Block):
         rest = cross - (self.center @ self.center) * self.u
         right = np.stack([self.u, rest])
         if P is not None:
-            # Vector by vector takes less time than a product with two rows. In float32 only if P is rough, too.
+            # Two vector products take less time than one product with two rows. They are in float32 only if P is.
             right = np.stack([row.astype(P.dtype) @ P.astype(self.dtype, copy=False) for row in right])
         return add_product(self.block.outer(P), -np.stack([cross, self.u], axis=1), right)
 
@@ -436,7 +438,7 @@ class ShiftedBlock(Block):
 
 
 class WidenedBlock(DenseBlock):
-    """Rows in float64, copied as a whole only if they are needed so."""
+    """Rows of another dtype, used in float64. `t` converts some rows at a time; other operations convert all."""
 
     def __init__(self, X: np.ndarray) -> None:
         self.stored = X

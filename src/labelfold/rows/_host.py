@@ -51,10 +51,10 @@ def dense(X: Any) -> np.ndarray:
 
 
 def less_median(X: Any, points: Any) -> tuple[Any, Any]:
-    """Return rows and points less a median of the points, where these have few zeros; otherwise as they are.
+    """Return rows and points with a median of the points subtracted; both unchanged if the points have many zeros.
 
-    Squares of what all rows have in common would cost the digits of their distances. The median is an entry of its
-    column, so that equal entries stay equal.
+    Distances are computed from squares, in which a large common offset of all rows would cancel digits. The median is
+    an entry of its column, so that equal entries stay equal.
     """
     points = dense_if_full(points)
     if sparse.issparse(points):

@@ -1,4 +1,4 @@
-"""Data as rows, read in passes, and rows seen through a transformation.
+"""Data as rows that are read in passes, and wrappers that transform each block of them.
 
 A method needs only two things of its data: a result for each row, and a sum over rows. Both come from one operation,
 `Rows.sweep`. A method is written once against it and runs on every container that has an adapter.
@@ -38,10 +38,10 @@ class Rows(ABC):
     in_memory : bool
         Whether the rows are in the memory of this process, so that `whole` makes no copy.
     resident : bool
-        Whether they are in the memory of this process or of the workers of a cluster, so that no pass has to read or
-        compute them. Not on a GPU, where a pass costs little beside the algebra of an iteration.
+        True if no pass has to read or compute the rows: they are in the memory of this process or of the workers of a
+        cluster. False on a GPU, where a pass costs little compared with the algebra of an iteration.
     is_sparse : bool
-        Whether they are in the memory of this process as a sparse matrix.
+        Whether the rows are a sparse matrix in the memory of this process.
     names : list of str or None
         The names of the columns, if they come from a file that has some.
 
@@ -73,7 +73,7 @@ class Rows(ABC):
 
     @property
     def eps(self) -> float:
-        """Relative round-off of the values, in units of the size of their column; for data, that of its dtype."""
+        """Round-off of the values relative to the size of their column: by default that of the dtype."""
         return float(np.finfo(self.dtype).eps)
 
     @property
@@ -88,7 +88,7 @@ class Rows(ABC):
         *aligned: Any,
         shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
-        gives: str = "both",
+        returns: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass over X.
 
@@ -104,8 +104,8 @@ class Rows(ABC):
         shared : tuple
             Values that every block needs completely. Floating arrays are passed to f in the dtype of X.
         most_rows : int, optional
-            Largest number of rows of a block, if f needs much more memory for a row than the row itself.
-        gives : {"both", "rows", "sums"}
+            Maximum number of rows of a block, for an f that needs much more memory for a row than the row takes.
+        returns : {"both", "rows", "sums"}
             What f returns: the pair above, or only one of the two.
 
         Returns
@@ -134,7 +134,7 @@ class Rows(ABC):
         )
 
     def put(self, a: Any) -> Any:
-        """Return ``a`` (one entry per row) in the form in which the rows keep it between passes."""
+        """Return a row-aligned array as it is kept between passes: in NumPy, on the device, or in Dask."""
         return a
 
     def get(self, h: Any) -> np.ndarray:
@@ -157,14 +157,14 @@ class Rows(ABC):
         values = np.asarray(values)
         return self.put(spread_values(0, self.shape[0], index, values, rest))
 
-    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def map_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results from row-aligned arrays alone, without a pass over X.
 
         ``f(start, stop, *aligned_blocks)`` returns NumPy arrays with one entry for each row from start to stop.
         """
         return self.put(f(0, self.shape[0], *map(self.get, aligned)))
 
-    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def sum_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
         sums = Accumulator()
         sums.add(f(*map(self.get, aligned)))
@@ -203,16 +203,16 @@ class Rows(ABC):
         return self.take(np.arange(self.shape[0])).whole()
 
     def narrow(self) -> Block | None:
-        """Return all rows as one block without columns of zeros, if that takes no memory: sparse rows in memory."""
+        """Return sparse rows in memory as one block without columns of zeros; None for all other rows."""
         return self.whole().narrow() if self.is_sparse else None
 
     def sum(self, f: Callable[..., Any], *aligned: Any, shared: tuple[Any, ...] = ()) -> Any:
         """Return the sums over rows of ``f(block, ...)``, from one pass."""
-        return self.sweep(f, *aligned, shared=shared, gives="sums")[1]
+        return self.sweep(f, *aligned, shared=shared, returns="sums")[1]
 
     def map(self, f: Callable[..., Any], *aligned: Any, shared: tuple[Any, ...] = ()) -> Any:
         """Return ``f(block, ...)`` row by row, from one pass."""
-        return self.sweep(f, *aligned, shared=shared, gives="rows")[0]
+        return self.sweep(f, *aligned, shared=shared, returns="rows")[0]
 
     def __matmul__(self, M: np.ndarray) -> Any:
         """Return X @ M, stored with the rows."""
@@ -247,9 +247,9 @@ def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, 
     return spread
 
 
-def result_and_sums(made: Any, gives: str) -> tuple[Any, Any]:
-    """Return the row result and the sums that a function of a pass has returned; None for what it does not give."""
-    return made if gives == "both" else (made, None) if gives == "rows" else (None, made)
+def result_and_sums(made: Any, returns: str) -> tuple[Any, Any]:
+    """Split what f returned in a pass into the row result and the sums; None for the one that it does not return."""
+    return made if returns == "both" else (made, None) if returns == "rows" else (None, made)
 
 
 def _transposed(X: Block, H: Any) -> Term:
@@ -310,7 +310,7 @@ class RowsWrapper(Rows):
         *aligned: Any,
         shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
-        gives: str = "both",
+        returns: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass over the wrapped rows."""
         counts = (len(self._aligned), len(aligned), len(self._shared))
@@ -320,7 +320,7 @@ class RowsWrapper(Rows):
             *aligned,
             shared=self._shared + tuple(shared),
             most_rows=min(filter(None, (most_rows, self._most_rows)), default=None),
-            gives=gives,
+            returns=returns,
         )
 
     def take(self, index: np.ndarray) -> Rows:
@@ -356,13 +356,13 @@ class RowsWrapper(Rows):
         """Return a row-aligned array with ``values`` at ``index`` and ``rest`` elsewhere."""
         return self.rows.spread(index, values, rest)
 
-    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def map_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results from row-aligned arrays alone."""
-        return self.rows.each(f, *aligned)
+        return self.rows.map_aligned(f, *aligned)
 
-    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def sum_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays alone."""
-        return self.rows.total(f, *aligned)
+        return self.rows.sum_aligned(f, *aligned)
 
     def result(
         self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
@@ -421,7 +421,7 @@ class Weighted(RowsWrapper):
 
 
 class Featurized(RowsWrapper):
-    """Rows after a feature map, block by block, which gives every linear method a kernel form.
+    """Rows after a feature map, applied block by block. With it every linear method has a kernel form.
 
     Parameters
     ----------

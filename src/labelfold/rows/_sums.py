@@ -65,7 +65,7 @@ class ArrayTerm(Term):
 
 
 class Together(Term):
-    """Several partial sums that are finished as one."""
+    """Several partial sums, from which ``finish`` computes one result."""
 
     def __init__(self, finish: Callable[[tuple], Any], *parts: Any) -> None:
         self.parts = parts
@@ -370,7 +370,7 @@ def unshift_gram(sums: tuple[Any, ...], center: np.ndarray) -> np.ndarray:
 def add_product(A: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return A + left @ right, written over A, since A may fill most of the memory.
 
-    Factors of more digits than A are multiplied with them, and the sum is rounded once.
+    If the factors have a higher precision than A, the product is computed in it, and the sum is rounded once.
     """
     A = np.require(A, requirements="W")
     if A.flags.c_contiguous and A.dtype.char in "fd" and np.result_type(left, right) == A.dtype:

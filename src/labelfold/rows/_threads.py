@@ -22,7 +22,7 @@ _release_limit = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
 
-# Multiplications that take longer than handing them to a thread.
+# Number of multiplications for which one more thread saves time.
 _WORTH = 2e5
 # Entries of an array that a thread computes with at a time: 2.4 MB of float64.
 _PIECE = 300_000
@@ -49,7 +49,7 @@ def n_threads() -> int:
 
 
 class _Pool:
-    """The pool of threads and the limit of BLAS's, created on first use, and again in a forked child process."""
+    """The pool of threads, and the limit of BLAS threads; created on first use, and again in a forked process."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -85,7 +85,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def single_blas(size: int = 0) -> Iterator[None]:
-    """Limit BLAS to one thread, for matrices of this size if they are small (safe to enter from several threads).
+    """Limit BLAS to one thread, unless ``size`` (of the matrices) is large. Several threads may enter at once.
 
     OpenBLAS's threads wait busily for a tenth of a second after a call, and a pass that follows would share the cores
     with them.
@@ -141,9 +141,9 @@ def run_jobs(work: Callable[[Any, threading.Event], Any], jobs: Sequence[Any]) -
 
 
 def shares(n_items: int, work: float) -> list[slice]:
-    """Return how a loop over items is cut into jobs for `run`: one a thread, where the work is worth it.
+    """Return slices of a loop over items, as jobs for `run_jobs`: one for each thread, fewer if there is little work.
 
-    ``work`` is the multiplications of the whole loop.
+    ``work`` is the number of multiplications of the whole loop.
 
     >>> shares(10, 1e3)
     [slice(0, 10, None)]

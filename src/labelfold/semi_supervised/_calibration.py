@@ -49,11 +49,11 @@ def calibrate(
         right = ((F + offset / slope > 0) == (Y > 0)).all(axis=1)
         return slope, offset / slope, accuracy_interval(right, groups)
     # A class that is in no other group cannot be predicted without the group.
-    known = groups.holding(labels.values)[labels.values] > 1
+    known = groups.n_groups_by_class(labels.values)[labels.values] > 1
     if not groups.are_single and len(np.unique(labels.values[known])) < 2:
         known[:] = False  # the accuracy within one class says nothing
     F, codes = by_class(F)[known], labels.values[known]
-    return steepness(F, codes), 0.0, accuracy_interval(F.argmax(axis=1) == codes, groups.some(known))
+    return steepness(F, codes), 0.0, accuracy_interval(F.argmax(axis=1) == codes, groups.take(known))
 
 
 def probabilities(F: np.ndarray, task: str) -> np.ndarray:

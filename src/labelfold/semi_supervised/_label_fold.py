@@ -29,7 +29,7 @@ _REFIT_WORK = 1600
 _REFIT_TREES = 5
 # Maximum number of unlabelled rows that are used when views are weighted.
 _OTHERS = 500
-# Maximum number of rows among which copies of labelled rows are looked for.
+# Maximum number of other rows that are searched for copies of labelled rows.
 _FOR_COPIES = 5000
 # Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight")
@@ -61,9 +61,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     split on one column at a time, and find patterns that views of all columns miss: a few relevant columns, and
     thresholds.
 
-    Rows that belong together, such as the visits of a patient, are left out together if ``fit`` is told the groups.
-    l is then the number of groups. So are exact copies among the labelled rows, if they are copies of each other
-    significantly more often than of other rows.
+    Rows that belong together, such as the visits of a patient, are left out together if ``fit`` gets ``groups``.
+    Otherwise exact copies among the labelled rows are left out together, if they are copies of each other
+    significantly more often than of other rows. With groups, l is the number of groups.
 
     ==================  ===================================================================================
     here                what it is
@@ -386,7 +386,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     def _groups_of(self, index: np.ndarray) -> Groups:
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
         if self._groups is not None:
-            given = self._groups.some(index)
+            given = self._groups.take(index)
             given.refuse_one_group()
             return given
         own = row_hashes(self._train.take(index).whole().host())

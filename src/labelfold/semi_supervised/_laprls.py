@@ -39,7 +39,7 @@ from labelfold.utils import Interval, Progress, StrOptions, warn_user
 _EPS = float(np.finfo(np.float64).eps)
 # Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
 _MAX_WHOLE = 512
-# Columns of a sketch, and of a block of products, which has n times as many numbers.
+# Number of columns of a sketch, and of a block of products (with n rows).
 _BLOCK = 64
 # Maximum number of times that the preconditioned iterations are restarted from the exact residual.
 _MAX_RESTARTS = 3

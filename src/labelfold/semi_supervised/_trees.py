@@ -25,13 +25,14 @@ _PARTS = 10
 _MAX_COLUMNS = 5000
 # Maximum number of leaves of a tree, and of numbers in the nodes of all trees together.
 _MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
-# Maximum share of trees in the blend. It falls with a power of their error, by one more for each so many labels.
+# Maximum share of trees in the blend. The share falls with a power of their relative error; the exponent is the
+# number of labels divided by the second value.
 _MAX_SHARE, _ROWS_A_POWER = 0.5, 60
 # Larger numbers are clipped to this value, to stay in the range of single precision.
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-class Grown(NamedTuple):
+class GrownTrees(NamedTuple):
     """Trees, and their out-of-sample predictions of the labelled rows.
 
     Attributes
@@ -54,7 +55,7 @@ def grow(
     seed: int,
     groups: Groups | None = None,
     per_part: int = 16,
-) -> Grown | str:
+) -> GrownTrees | str:
     """Return trees of the labelled rows, or why there are none.
 
     Parameters
@@ -120,7 +121,7 @@ def grow(
         left_out[order[here]] = mean.reshape(-1, c) * scale
     every = [tree for trees in grown for tree in trees]
     values = np.concatenate([tree.value for tree in every]).reshape(-1, c) * scale
-    return Grown(TreeNodes(every, values, middle, size), left_out)
+    return GrownTrees(TreeNodes(every, values, middle, size), left_out)
 
 
 def _spread_order(X: np.ndarray, Y: np.ndarray, numbers: bool, seed: int) -> np.ndarray:

@@ -436,12 +436,12 @@ def _svm(
             random_state=problem.random_state,
         )
     margins = linear_values(as_rows(problem.X), found.w[:, None], problem.mean)[:, 0] + found.intercept
-    # What single precision loses of X w. Double precision takes the same way, so that both give the same margins.
+    # The digits that single precision loses in X w. Double precision is treated alike, so both give the same margins.
     lost = np.finfo(np.float32).eps * (np.abs(problem.mean) @ np.abs(found.w))
     if not problem.fit_intercept or lost <= problem.tol:
         return found, margins
-    # The round-off in w, times the distance of the rows from 0, shifts all margins. The intercept takes the shift
-    # back: a step of Newton's method for the intercept alone.
+    # The round-off in w, times the distance of the rows from 0, shifts all margins. A Newton step on the intercept
+    # alone corrects this.
     slack = np.maximum(0.0, 1 - signs * margins)
     free = 1 / problem.intercept_scaling**2
     slope = found.intercept * free - 2 * (C * signs * slack).sum()

@@ -163,7 +163,7 @@ class FormRows(NamedTuple):
     nearest: dict[int, tuple[np.ndarray, np.ndarray]]
     cache: dict[Any, Any]
 
-    def some(self, index: np.ndarray) -> FormRows:
+    def take(self, index: np.ndarray) -> FormRows:
         """Return some of the rows."""
         nearest = {q: (distance[index], which[index]) for q, (distance, which) in self.nearest.items()}
         return FormRows(self.T[index], self.C[index], nearest, {})

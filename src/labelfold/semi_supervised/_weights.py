@@ -11,12 +11,12 @@ from labelfold.labels import Labels
 from labelfold.model_selection import Groups
 from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.semi_supervised._blend import BlendedScores, FormScore
-from labelfold.semi_supervised._trees import Grown, share_of_trees
+from labelfold.semi_supervised._trees import GrownTrees, share_of_trees
 from labelfold.semi_supervised._views import RESERVED, FormRows, FormViews, Regressors, View
 
 # Weights below this share of the largest are 0.
 _NEGLIGIBLE = 1e-4
-# The same for weights without a row, and in `refit`.
+# The same for weights that are computed without a row, and for those of `refit`.
 MINOR = 1e-2
 # With more labelled rows than this, leave-one-out weights omit only the row's own error. The effect of the row on the
 # errors of the others is small then.
@@ -30,9 +30,9 @@ _SHRUNK, _FREE = 0.1, 10.0
 _ROUND_OFF = 1e-12
 # Lower bound of 1 - h_ii, which is 0 if a row determines its own value.
 _MIN_GAP = 1e-9
-# Number of labelled rows that the indecision on unlabelled rows counts for.
+# Weight of the indecision on unlabelled rows in the loss, as a number of labelled rows.
 _MORE_ROWS = 20
-# Weights fall with a power of the loss that grows with the labels: by one for each so many labelled rows.
+# A weight is a negative power of the loss. The exponent is the number of rows divided by this.
 _ROWS_A_POWER = 3
 
 
@@ -108,7 +108,7 @@ class Solution(NamedTuple):
     left_out: np.ndarray
     tree_error: float = np.nan
 
-    def with_trees(self, grown: Grown, targets: Targets, min_share: float = 0.0) -> Solution:
+    def with_trees(self, grown: GrownTrees, targets: Targets, min_share: float = 0.0) -> Solution:
         """Return the solution blended with trees, if their share is at least ``min_share``."""
         truth = targets.Y + targets.offset
         trees = squared_errors(truth - grown.left_out, targets.scale)
@@ -133,7 +133,7 @@ class _Regression(NamedTuple):
     form: int
     spectrum: Spectrum
     residuals: np.ndarray  # (r, l, c)  each row left out with its group
-    doubt: np.ndarray  # (r,)  indecision on unlabelled rows
+    indecision: np.ndarray  # (r,)  indecision on unlabelled rows
 
 
 def solve(
@@ -159,14 +159,14 @@ def solve(
         The views to use; all by default. With a choice, views of a minor weight are left out of the score.
     """
     own = [form.of_training(labelled) for form in forms]
-    others = [form.others.some(unlabelled) for form in forms]
+    others = [form.others.take(unlabelled) for form in forms]
     Y, n = targets.Y, len(targets.Y)
 
     def fit(view: View, i: int) -> _Regression:
         given = forms[i].regressors(view, own[i], others[i])
         found = spectrum(given.own, given.is_kernel, targets.constant)
         residuals = leave_one_out(found, Y, ridges, targets.groups)
-        return _Regression(view, i, found, residuals, _doubt(given, found, targets, ridges))
+        return _Regression(view, i, found, residuals, _view_indecision(given, found, targets, ridges))
 
     used = [
         (view, i) for i, form in enumerate(forms) for view in form.scales if views is None or view in views
@@ -177,38 +177,41 @@ def solve(
         return Solution(BlendedScores([], mean), [], empty, empty, np.tile(mean, (n, 1)))
     kept: dict[int, _Regression] = {}
     room = MAX_GRAM_BYTES
-    errors, doubts = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
+    errors, indecisions = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
     for j, (view, i) in enumerate(used):
         found = fit(view, i)
-        doubts[j], errors[j] = found.doubt, squared_errors(found.residuals, targets.scale).mean(axis=-1)
+        indecisions[j], errors[j] = (
+            found.indecision,
+            squared_errors(found.residuals, targets.scale).mean(axis=-1),
+        )
         room -= found.spectrum.U.nbytes + found.residuals.nbytes
         if room > 0:  # the others are fitted again if they have weight
             kept[j] = found
-    are_doubted = targets.classes and bool(unlabelled.any())
+    use_indecision = targets.classes and bool(unlabelled.any())
     every = [view for view, _ in used]
     w = view_weights(
         errors,
         len(targets.groups),
-        doubts if are_doubted else None,
+        indecisions if use_indecision else None,
         every,
         _NEGLIGIBLE if views is None else MINOR,
     )
     heavy = np.flatnonzero(w.any(axis=1)).tolist()
     fits = [kept.get(j) or fit(*used[j]) for j in heavy]
     scores = _blend(forms, own, fits, w[heavy], targets, ridges)
-    left_out = _left_out(fits, w[heavy], are_doubted, targets, ridges)
+    left_out = _left_out(fits, w[heavy], use_indecision, targets, ridges)
     return Solution(scores, every, w, errors, left_out + targets.offset)
 
 
-def _doubt(given: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+def _view_indecision(given: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
     """Return the indecision of each ridge's scores on unlabelled rows, (r,)."""
     if not targets.classes or not len(given.others):
         return np.zeros(len(ridges))
     alpha = coefficients(found, targets.Y, ridges)
     if given.is_kernel:
-        return undecided((given.others + targets.constant) @ alpha)
+        return indecision((given.others + targets.constant) @ alpha)
     phi, psi = (with_constant(part, targets.constant) for part in (given.own, given.others))
-    return undecided(psi @ (phi.T @ alpha))
+    return indecision(psi @ (phi.T @ alpha))
 
 
 def _blend(
@@ -237,7 +240,7 @@ def _blend(
 
 
 def _left_out(
-    fits: list[_Regression], w: np.ndarray, are_doubted: bool, targets: Targets, ridges: np.ndarray
+    fits: list[_Regression], w: np.ndarray, use_indecision: bool, targets: Targets, ridges: np.ndarray
 ) -> np.ndarray:
     """Return F of each labelled row, with its group left out of the regressions and of the weights."""
     Y, groups, n = targets.Y, targets.groups, len(targets.Y)
@@ -250,8 +253,8 @@ def _left_out(
         else:
             own = squared_errors(fit.residuals[used], targets.scale)
             errors[j, used] = groups.without(own) / np.maximum(n - groups.sizes[groups.codes], 1)
-    doubts = np.array([fit.doubt for fit in fits])[:, :, None] if are_doubted else None
-    share = view_weights(errors, max(len(groups) - 1, 1), doubts, [fit.view for fit in fits])
+    indecisions = np.array([fit.indecision for fit in fits])[:, :, None] if use_indecision else None
+    share = view_weights(errors, max(len(groups) - 1, 1), indecisions, [fit.view for fit in fits])
     return Y - sum(np.einsum("rl,rlc->lc", one, fit.residuals) for one, fit in zip(share, fits, strict=True))
 
 
@@ -296,7 +299,7 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Gr
         for rows in groups.by_size:
             own = U[rows]  # (g, m, k)
             if own.shape[1] <= own.shape[2]:
-                gaps[r, rows] = _without((own * each) @ own.swapaxes(1, 2), gaps[r, rows])
+                gaps[r, rows] = _solve_left_out((own * each) @ own.swapaxes(1, 2), gaps[r, rows])
                 continue
             # (I - U S U')^-1 = I + U (S^-1 - U'U)^-1 U', a k x k system for a large group
             inner = (1 + _MIN_GAP) * np.eye(len(s)) / each - own.swapaxes(1, 2) @ own
@@ -304,7 +307,7 @@ def leave_one_out(found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Gr
     return gaps
 
 
-def _without(H: np.ndarray, e: np.ndarray) -> np.ndarray:
+def _solve_left_out(H: np.ndarray, e: np.ndarray) -> np.ndarray:
     """Return (I - H)^-1 e for blocks H (g, m, m) of the hat matrix, and e (g, m, c)."""
     return np.linalg.solve((1 + _MIN_GAP) * np.eye(H.shape[-1]) - H, e)
 
@@ -314,7 +317,7 @@ def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarr
     return ((residuals / scale) ** 2).sum(axis=-1)
 
 
-def undecided(F: np.ndarray) -> np.ndarray:
+def indecision(F: np.ndarray) -> np.ndarray:
     """Return the mean squared distance of class scores F (..., u, c) from the nearest class indicator.
 
     Two classes are one column, coded -1 and +1; more are c columns, less 1/c.
@@ -331,7 +334,7 @@ def undecided(F: np.ndarray) -> np.ndarray:
 def view_weights(
     errors: np.ndarray,
     n_labelled: int,
-    doubts: np.ndarray | None,
+    indecisions: np.ndarray | None,
     views: list[View],
     negligible: float = _NEGLIGIBLE,
 ) -> np.ndarray:
@@ -348,7 +351,7 @@ def view_weights(
         Leave-one-out errors; infinite for a ridge that is excluded.
     n_labelled : int
         l, or the number of groups of labelled rows.
-    doubts : ndarray of shape (v, r, ...) or None
+    indecisions : ndarray of shape (v, r, ...) or None
         Indecision on unlabelled rows; None if there are no classes to decide between.
     views : list of View
         They have prior weights.
@@ -356,9 +359,9 @@ def view_weights(
         Weights below this share of the largest are 0.
     """
     n_rows, loss = n_labelled, errors
-    if doubts is not None:
+    if indecisions is not None:
         n_rows = n_labelled + _MORE_ROWS
-        loss = (n_labelled * errors + _MORE_ROWS * doubts) / n_rows
+        loss = (n_labelled * errors + _MORE_ROWS * indecisions) / n_rows
     tiny = np.finfo(float).tiny
     log = -n_rows / _ROWS_A_POWER * np.log(np.maximum(loss, tiny))
     best = log.max(axis=1, keepdims=True)
@@ -413,12 +416,12 @@ def _without_groups(H: np.ndarray, e: np.ndarray, groups: Groups) -> np.ndarray:
     blocks = [(rows, H[rows[:, :, None], rows[:, None, :]]) for rows in groups.by_size]
     for own in (group for rows in groups.by_size for group in rows):
         # H and e of the regression without the group
-        turn = _without(H[np.ix_(own, own)], np.hstack([e[own], H[own]]))
+        turn = _solve_left_out(H[np.ix_(own, own)], np.hstack([e[own], H[own]]))
         moved, back = e + H[:, own] @ turn[:, : e.shape[1]], turn[:, e.shape[1] :]
         squares = np.zeros(n)
         for rows, block in blocks:
             left = block + H[rows[:, :, None], own] @ np.moveaxis(back[:, rows], 0, 1)
-            squares[rows] = (_without(left, moved[rows]) ** 2).sum(axis=-1)
+            squares[rows] = (_solve_left_out(left, moved[rows]) ** 2).sum(axis=-1)
         squares[own] = 0.0
         errors[own] = squares.sum() / max(1, n - len(own))
     return errors

@@ -17,7 +17,7 @@ from typing import Any
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "jinja2", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
 _MOMENT = 0.02  # seconds
-_said: set[str] = set()  # warnings shown so far
+_shown_warnings: set[str] = set()  # warnings shown so far
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
-        print("labelfold: Stopped.", file=sys.stderr)  # _say may import a module whose import was interrupted
+        print(
+            "labelfold: Stopped.", file=sys.stderr
+        )  # _print_error may import a module whose import was interrupted
         return 130
     except BrokenPipeError:  # the reader of the pipe has ended
         _no_more_output()
@@ -54,10 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = "The output could not be written"
         if error.filename is not None:
             what = f"{error.filename} could not be read or written"
-        _say(f"{what}: {error.strerror or error}.", error)
+        _print_error(f"{what}: {error.strerror or error}.", error)
         return 1
     except MemoryError as error:
-        _say("There is too little memory for this; give fewer rows or columns, or more memory.", error)
+        _print_error(
+            "There is too little memory for this; give fewer rows or columns, or more memory.", error
+        )
         return 1
     finally:
         if argv is None:  # the process ends; Ctrl-C must not print a traceback now
@@ -69,7 +73,7 @@ def _run(args: list[str]) -> int:
     began = time.perf_counter()
     missing = [name for name in _APP if find_spec(name) is None]
     if missing:
-        _say(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
+        _print_error(f"The command line needs {', '.join(missing)}: pip install 'labelfold[app]'.")
         return 2
     from labelfold.app.commands import (  # noqa: F401 - their commands belong to the app
         _apply,
@@ -80,13 +84,13 @@ def _run(args: list[str]) -> int:
     from labelfold.app.io import FileProblem, Refusal, one_line
     from labelfold.tables import UnseenValuesWarning
 
-    _said.clear()
+    _shown_warnings.clear()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("always")  # _note shows each once
+            warnings.simplefilter("always")  # _print_warning shows each once
             # the commands refuse, or show a note
             warnings.simplefilter("ignore", UnseenValuesWarning)
-            warnings.showwarning = _note
+            warnings.showwarning = _print_warning
             words = args or ["--help"]
             status = app(args=words, prog_name="labelfold", standalone_mode=False, obj=began) or 0
         if sys.stdout is not None:
@@ -95,19 +99,21 @@ def _run(args: list[str]) -> int:
             raise KeyboardInterrupt
         return status
     except (FileProblem, Refusal) as error:
-        _say(str(error), error)
+        _print_error(str(error), error)
         return 2
     except (OSError, MemoryError):
         raise
     except Exception as error:
         # typer brings its own copy of click or uses the installed one, so the class cannot be tested
         if hasattr(error, "format_message"):
-            _say(f"{error.format_message().rstrip('.')}; see {_help(error)}.", error)
+            _print_error(f"{error.format_message().rstrip('.')}; see {_help(error)}.", error)
             return 2
         if type(error).__name__ == "Abort":
             raise KeyboardInterrupt from None
         hint = f"set {_DEBUG}=1 to see where, and please report it"
-        _say(f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}); {hint}.", error)
+        _print_error(
+            f"Something unforeseen went wrong ({type(error).__name__}: {one_line(error)}); {hint}.", error
+        )
         return 1
 
 
@@ -131,20 +137,20 @@ def _help(error: Exception) -> str:
     return f"{context.command_path if context else 'labelfold'} --help"
 
 
-def _say(sentence: str, error: BaseException | None = None) -> None:
+def _print_error(sentence: str, error: BaseException | None = None) -> None:
     if error is not None and os.environ.get(_DEBUG):
         raise error
-    _tell("labelfold", sentence)
+    _print_line("labelfold", sentence)
 
 
-def _note(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     text = " ".join(str(message).split())
-    if text not in _said:
-        _said.add(text)
-        _tell("Note", text)
+    if text not in _shown_warnings:
+        _shown_warnings.add(text)
+        _print_line("Note", text)
 
 
-def _tell(who: str, text: str) -> None:
+def _print_line(who: str, text: str) -> None:
     from labelfold.app.io import printable
 
     print(f"{who}: {printable(text, hide_passwords=True)}", file=sys.stderr)

@@ -90,7 +90,7 @@ class Data:
     @property
     def known_groups(self) -> Groups | None:
         """The groups of the labelled rows, if there are groups."""
-        return None if self.groups is None else self.groups.some(self.labels.index)
+        return None if self.groups is None else self.groups.take(self.labels.index)
 
     @property
     def testable(self) -> np.ndarray:
@@ -98,7 +98,7 @@ class Data:
         if self.labels.task not in ("binary", "multiclass"):
             return np.ones(self.labels.n_labelled, dtype=bool)
         codes, groups = self.labels.values, self.known_groups
-        return (self.counts() if groups is None else groups.holding(codes))[codes] > 1
+        return (self.counts() if groups is None else groups.n_groups_by_class(codes))[codes] > 1
 
     @property
     def classes(self) -> list[str]:
@@ -424,7 +424,9 @@ def _classes_not_held_out(labels: Labels, groups: Groups | None) -> list[str]:
     if labels.task not in ("binary", "multiclass"):
         return []
     together = groups is not None and not groups.are_single
-    held = groups.some(labels.index).holding(labels.values) if groups is not None else labels.counts()
+    held = (
+        groups.take(labels.index).n_groups_by_class(labels.values) if groups is not None else labels.counts()
+    )
     single = [str(c) for c, times in zip(labels.classes, held, strict=True) if times == 1]
     if not single or (len(single) == len(labels.classes) and not together):
         return []

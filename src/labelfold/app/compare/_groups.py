@@ -71,7 +71,7 @@ def groups_of(
     """
     n, given = X.shape[0], None if groups is None else read_groups(groups, X.shape[0])
     if given is not None:
-        given.some(labels.index).refuse_one_group()
+        given.take(labels.index).refuse_one_group()
     others = np.flatnonzero(~labels.labelled)
     some = np.sort(np.random.default_rng(0).permutation(others)[:max_others])
     copies = copies_of(row_hashes(X[labels.index]), row_hashes(X[some]))
@@ -92,7 +92,7 @@ def _of_labelled(codes: np.ndarray, labels: Labels, some: np.ndarray | None = No
     """Return the groups of all rows, given those of the labelled rows, or of some of them; other rows are single."""
     every = np.arange(labels.n_rows) + codes.max(initial=-1) + 1
     every[labels.index if some is None else labels.index[some]] = codes
-    return Groups(every).some(np.arange(labels.n_rows))
+    return Groups(every).take(np.arange(labels.n_rows))
 
 
 def not_held_together(
@@ -101,10 +101,10 @@ def not_held_together(
     """Return those whose rows the given groups do not hold together already, joined with these groups."""
     if groups is None:
         return likely
-    known, kept = groups.some(labels.index), []
+    known, kept = groups.take(labels.index), []
     for one in likely:
         both = groups.joined(one.groups)
-        if len(both.some(labels.index)) < len(known):
+        if len(both.take(labels.index)) < len(known):
             kept.append(one._replace(groups=both))
     return kept
 

@@ -220,7 +220,7 @@ def predict_held_out(make: Callable[[Any], Any], data: Data, seed: int) -> HeldO
         warnings.simplefilter("ignore")  # the fit on all labels warns
         for part in split.parts:
             rows, held, at = data.X[part.train], data.X[part.test], data.positions(part.test)
-            groups = None if data.groups is None else data.groups.some(part.train)
+            groups = None if data.groups is None else data.groups.take(part.train)
             model = fit_grouped(make(rows), rows, part.y, groups)
             found.guess[at] = model.predict(held)
             found.gaps[at] = score_gap(model, held, found.guess[at])

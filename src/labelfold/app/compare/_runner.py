@@ -440,34 +440,34 @@ class Runs:
         self._behind: set[Run] = set()
         # models with ``refit(y)``, which reuse results that do not depend on y
         self._refittable: dict[Run, Any] = {}
-        self._told = False
+        self._has_answered = False
         self._warm: set[str] = set()
 
     def go(self, curve: list[Split], progress: bool) -> str | None:
         """Make the runs that are not in the store; return why they ended early, or None."""
         folds = list(fold_splits(self.data, self.repeats, self.seed))
-        todo = [run.label for split in folds[:1] + curve for run in self._left(split)]
+        todo = [run.label for split in folds[:1] + curve for run in self._remaining(split)]
         try:
             with closing(Bar(todo, progress, self.clock)) as bar:
                 for split in folds:
-                    self._make(split, self._left(split), bar)
+                    self._make_runs(split, self._remaining(split), bar)
                     self._drop(split.repeat + 1)
                 for split in curve:
-                    self._make(split, self._left(split), bar)
+                    self._make_runs(split, self._remaining(split), bar)
         except KeyboardInterrupt:
             return "ctrl-c"
         except TimeUp:
             return "time limit"
         return None
 
-    def _make(self, split: Split, runs: Iterable[Run], bar: Any) -> None:
+    def _make_runs(self, split: Split, runs: Iterable[Run], bar: Any) -> None:
         for run in runs:
             bar.start(run.label, f"{run.label}, {split.budget} labels")
-            self._one(run, split)
+            self._make_run(run, split)
             bar.done()
             self._first_answer()
 
-    def _left(self, split: Split) -> list[Run]:
+    def _remaining(self, split: Split) -> list[Run]:
         """Return the runs of a split that are not in the store, without the dropped methods."""
         return [
             run
@@ -499,15 +499,15 @@ class Runs:
 
     def _first_answer(self) -> None:
         """Report the first answer, once, when a few methods have finished a repeat."""
-        if self.tell is None or self._told:
+        if self.tell is None or self._has_answered:
             return
         found = {run.method.title: one for run, one in self._predictions(1).items()}
         if len(found) >= min(_FIRST, len(self.runs)):
-            first, self._told = choose(found, list(found)), True
+            first, self._has_answered = choose(found, list(found)), True
             stated = self.measure.stated(first.expected)
             self.tell(f"First answer: {first.chosen}, about {stated} on new rows.")
 
-    def _one(self, run: Run, split: Split) -> None:
+    def _make_run(self, run: Run, split: Split) -> None:
         name = run.method.name
         if name in self._too_large and (run.k or 0) >= self._too_large[name]:
             return
@@ -528,7 +528,7 @@ class Runs:
             self._too_large[name] = run.k or 0
             size = "" if run.k is None else f" with {run.k} components or more"
             self.given_up[f"{run.method.title}{size}"] = (
-                f"a run took longer than {self.clock.most():.3g} s of the time limit"
+                f"a run took longer than {self.clock.run_limit():.3g} s of the time limit"
             )
             return  # no row is stored, so that a comparison with more time tries it again
         except Exception as error:  # the error is stored; the other methods go on
@@ -574,7 +574,7 @@ class Runs:
         if whole and run in self._refittable:
             return self._refittable[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
-        groups = self.data.groups if whole or self.data.groups is None else self.data.groups.some(part.train)
+        groups = self.data.groups if whole or self.data.groups is None else self.data.groups.take(part.train)
         model = fit_grouped(run.make(rows, self.seed, self.scale, self.task), rows, part.y, groups)
         if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model

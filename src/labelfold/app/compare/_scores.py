@@ -76,7 +76,7 @@ class OutOfFold:
         if self.groups is None:
             return float(len(held))
         # the first half of the terms are numerators: of accuracy whether the row is right
-        return self.groups.some(held).effective(self.mean_terms[held, : self.terms.shape[2] // 2].sum(axis=1))
+        return self.groups.take(held).effective(self.mean_terms[held, : self.terms.shape[2] // 2].sum(axis=1))
 
     @property
     def within(self) -> float | None:
@@ -107,7 +107,7 @@ class OutOfFold:
 
 def grouped_into(groups: Groups | None, index: np.ndarray) -> int | None:
     """Return the number of groups of some rows; None if they do not belong together."""
-    some = None if groups is None else groups.some(index)
+    some = None if groups is None else groups.take(index)
     return None if some is None or some.are_single else len(some)
 
 

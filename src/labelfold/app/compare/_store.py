@@ -240,7 +240,7 @@ class Clock:
     Examples
     --------
     >>> clock = Clock(100.0)
-    >>> clock.most(), clock.over()
+    >>> clock.run_limit(), clock.over()
     (15.0, False)
     """
 
@@ -253,7 +253,7 @@ class Clock:
         """Return a clock for a number of methods; if they are few, a run may take the share of a method."""
         return cls(limit, max(_RUN_SHARE, 1 / max(n_methods, 1)))
 
-    def most(self, share: float | None = None) -> float:
+    def run_limit(self, share: float | None = None) -> float:
         """Return the most seconds that a run may take: its share of the limit, at least 1."""
         limit = np.inf if self.limit is None else self.limit
         return max(limit * (self._run if share is None else share), 1.0)
@@ -288,7 +288,7 @@ class Clock:
 
         before = signal.signal(signal.SIGALRM, ring)
         try:
-            left = min(self.most(share), self.limit - self.seconds())
+            left = min(self.run_limit(share), self.limit - self.seconds())
             signal.setitimer(signal.ITIMER_REAL, min(max(left, 1e-3), _MAX_ALARM))
             yield
         finally:

@@ -94,7 +94,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
             values = (values - self.center_) / self.spread_
         else:
             self.classes_ = labels.classes
-        known = None if groups is None else read_groups(groups, X.shape[0]).some(labels.index)
+        known = None if groups is None else read_groups(groups, X.shape[0]).take(labels.index)
         self._fit_reducer(X, labels, values, known)
         self.classifier_ = fit_grouped(
             clone(self._classifier()), self._reduced(X[labels.index]), values, known
@@ -423,7 +423,7 @@ def left_out_splits(
     tested = np.ones(len(known), dtype=bool)
     numbers = known.ndim == 1 and known.dtype.kind == "f"
     if known.ndim == 1 and not numbers:
-        counts = np.bincount(known) if groups is None else groups.holding(known)
+        counts = np.bincount(known) if groups is None else groups.n_groups_by_class(known)
         cv = int(counts[counts > 1].min(initial=cv))
         tested = counts[known] > 1
     if 2 * tested.sum() < len(known):

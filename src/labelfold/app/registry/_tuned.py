@@ -140,7 +140,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         chosen = _rows_to_tune_on(labels.values, self.most_rows, self.random_state)
         index, known = labels.index[chosen], labels.values[chosen]
         every = None if groups is None else read_groups(groups, checked.shape[0])
-        grouped = None if every is None or every.some(index).are_single else every.some(index)
+        grouped = None if every is None or every.take(index).are_single else every.take(index)
         kept = self._kept(checked.shape[0], index, labels.index)
         # one BLAS thread: for many small fits synchronisation costs more than it gains
         with threadpool_limits(1, user_api="blas"):

@@ -14,13 +14,13 @@ import numpy as np
 from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
+    ChunkTask,
     DaskState,
     Group,
     LazyTasks,
     PlacedTasks,
     Report,
     Step,
-    Work,
     cut_by_tasks,
     make_group,
     merge_reports,
@@ -42,9 +42,9 @@ from labelfold.rows.adapters._local import (
     stacked_rows,
 )
 
-# Reports that one task merges.
+# Number of reports that one task merges.
 _FAN_IN = 8
-# The attribute of a Dask array with the results of tasks that its chunks are.
+# Attribute of a Dask array that maps its chunks to results of tasks.
 _ROW_STATE = "_labelfold_kept"
 
 Make = Callable[[int, list], Any]
@@ -66,7 +66,7 @@ class DaskRows(Rows):
 
     @cached_property
     def _tasks(self) -> LazyTasks:
-        """How tasks reach the workers; chosen by the first pass, which may be under another scheduler than X."""
+        """How tasks are sent to the workers; the first pass decides, since X may be from another scheduler."""
         tasks = tasks_for(self.X)
         tasks.chunks = [tasks.chunks[i] for i in self._occupied]
         return tasks
@@ -86,12 +86,12 @@ class DaskRows(Rows):
         *aligned: Any,
         shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
-        gives: str = "both",
+        returns: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass, with a task for each group of chunks."""
         self.n_passes += 1
-        work = Work(f, self.share(shared), most_rows, gives, self.dtype, self._checked)
-        only_sums = gives == "sums"
+        work = ChunkTask(f, self.share(shared), most_rows, returns, self.dtype, self._checked)
+        only_sums = returns == "sums"
         chained = not only_sums and any(isinstance(a, da.Array) for a in aligned)
 
         def begin(rows: DaskRows) -> Make:
@@ -148,7 +148,7 @@ class DaskRows(Rows):
         return kept, report
 
     def _step(self, begin: Callable[[DaskRows], Make], sources: list) -> Step:
-        """Return how to compute row state again; it holds no rows, since a result may outlive them."""
+        """Return the step that computes row state again. It holds no rows, since a result may outlive them."""
         rows = ref(self)
         step = Step(lambda g, columns: begin(_rows_of(rows))(g, columns), sources)
         if self._tasks.client is None:
@@ -175,7 +175,7 @@ class DaskRows(Rows):
         return np.stack([self._ends[members], self._ends[1:][members]], axis=1)
 
     def _kept(self, a: Any) -> DaskState | None:
-        """Return which results of tasks the chunks of a Dask array are, if these rows made it."""
+        """Return the results of tasks behind a Dask array that these rows have made; None for any other array."""
         kept = getattr(a, "__dict__", {}).get(_ROW_STATE)
         return kept if kept is not None and kept.owner() is self else None
 
@@ -197,7 +197,7 @@ class DaskRows(Rows):
         return columns, columns
 
     def _adopted(self, columns: list) -> DaskState:
-        """Return another Dask array as row state, with copies: what it was computed from may be lost."""
+        """Return a Dask array of another origin as row state, with copies, since its own inputs may be lost."""
         rows = ref(self)
 
         def start(g: int, _: list) -> Any:
@@ -244,7 +244,7 @@ class DaskRows(Rows):
         own = [partial(spread_values, index=index[here], values=values[here], rest=rest) for here in shares]
         return self._mapped(own)
 
-    def each(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def map_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return row results, computed on the workers."""
         return self._mapped([f] * len(self._groups), *aligned)
 
@@ -254,7 +254,7 @@ class DaskRows(Rows):
 
         return self._assemble(*self._computed(begin, aligned, ndim=ndim))
 
-    def total(self, f: Callable[..., Any], *aligned: Any) -> Any:
+    def sum_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return sums over row-aligned arrays, merged by a tree."""
 
         def begin(rows: DaskRows) -> Make:
@@ -287,7 +287,7 @@ class DaskRows(Rows):
         """Return a row-aligned array as a Dask array with the chunks of the rows."""
         if isinstance(a, da.Array):
             return a
-        return self.each(_unchanged, np.asarray(check_aligned(a, self.shape[0])))
+        return self.map_aligned(_unchanged, np.asarray(check_aligned(a, self.shape[0])))
 
     def get(self, h: Any) -> np.ndarray:
         """Return a row-aligned array as NumPy."""

@@ -27,15 +27,15 @@ from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import RowResults, all_finite, blocks_between, check_finite, memory_rows
 
 Found = TypeVar("Found")
-# How often a pass is tried while workers go away.
+# Maximum number of attempts of a pass if workers are lost.
 _ATTEMPTS = 6
 # Row state is copied to a second worker after this number of passes, since it is computed again from the last copy.
 COPY_EVERY = 8
 # The share of a worker's memory that the chunks of one task may take.
 _SHARE = 0.4
-# Shared values travel with the tasks of a pass, if they take at most this many bytes in all of them.
+# Shared values are sent as a part of each task if they take at most this many bytes in all tasks together.
 _WITH_TASKS = 1_000_000
-# For each client the workers that have been found to import labelfold.
+# The workers of each client that are known to have labelfold installed.
 _ASKED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 # Parameters of glibc's mallopt.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -71,8 +71,9 @@ class LazyTasks:
         """Return a value that every task of a pass needs; in a cluster it is sent once to each worker.
 
         The client sends it to one worker, from which the others fetch it: a broadcast by the scheduler may wait for
-        ever if a worker goes meanwhile. It has no recipe, so the scheduler forgets the tasks of the pass with it.
-        ``chained`` if the pass computes row state from row state, so that the scheduler has to forget its tasks.
+        ever if a worker is lost meanwhile. No task computes the value, so the scheduler forgets the tasks of the pass
+        together with it. ``chained`` tells whether the pass computes row state from row state, in which case the
+        scheduler has to forget its tasks.
         """
         if self.client is None:
             return dask.delayed(Shared(value), pure=False, traverse=False)
@@ -91,7 +92,7 @@ class LazyTasks:
         return self.submit(parts_of, task)
 
     def split(self, parts: Sequence[Any], keys: list[list[tuple]], groups: list[Group]) -> dict[tuple, Any]:
-        """Return parts as results of tasks, on workers; none are, since tasks have no workers."""
+        """Return no futures of parts, since the tasks are not assigned to workers."""
         return {}
 
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
@@ -140,7 +141,7 @@ class PlacedTasks(LazyTasks):
         copies = [places.get(chunk.key) or ("",) for chunk in self.chunks]
         held: dict[str, list[int]] = defaultdict(list)
         load: dict[str, float] = defaultdict(float)
-        # Of several workers with a copy, that with the fewest rows so far; chunks with a choice come last.
+        # Of the workers with a copy, the one with the fewest rows so far. Chunks with one copy come first.
         for i in sorted(range(len(copies)), key=lambda i: len(copies[i])):
             worker = min(copies[i], key=lambda name: (load[name], name))
             held[worker].append(i)
@@ -169,13 +170,13 @@ class PlacedTasks(LazyTasks):
         return sent
 
     def submit(self, f: Callable[..., Any], *args: Any, worker: str | None = None) -> Any:
-        """Start a task on a worker; on another one if this has gone."""
+        """Start a task on this worker, or on another one if it is lost."""
         return self.client.submit(f, *args, **_at(worker))
 
     def together(self, start: Callable[[], Found]) -> Found:
-        """Return ``start()``, whose tasks travel in one message: the client waits 10 ms before it sends another."""
+        """Return ``start()``, with all its tasks in one message: the client waits 10 ms before it sends another."""
 
-        async def in_loop() -> Found:  # which sends nothing meanwhile
+        async def in_loop() -> Found:  # the loop of the client sends nothing before this ends
             return start()
 
         return self.client.sync(in_loop)
@@ -187,8 +188,8 @@ class PlacedTasks(LazyTasks):
     def finish(self, kept: Sequence[Any], wanted: Sequence[Any]) -> tuple[list, list]:
         """Fetch results; the others are futures already.
 
-        What the previous pass has fetched is let go here, when the tasks of this one are on their way. The client
-        waits 10 ms after a message, and such a message between two passes would hold up the tasks of the next.
+        The results that the previous pass fetched are released here, after the tasks of this pass were sent. A
+        release is a message, and the client waits 10 ms after each. Between two passes it would delay the next one.
         """
         self._last, self._sent = [*self._sent, *wanted], []
         return list(kept), self.fetch(wanted)
@@ -216,7 +217,7 @@ class PlacedTasks(LazyTasks):
         return _futures(self.client.persist(a)) or []
 
     def move(self, groups: list[Group]) -> None:
-        """Bring the chunks of a worker that had gone at the last look together on another one."""
+        """Assign the groups of workers lost before the last `refresh_workers` to others, and copy their chunks."""
         alive = self.threads
         gone = [g for g, group in enumerate(groups) if group.worker not in alive]
         for g in gone if alive else ():
@@ -242,7 +243,7 @@ def cut_by_tasks(parts: Sequence[Any], keys: list[list[tuple]]) -> HighLevelGrap
 
 
 def _at(worker: str | None) -> dict[str, Any]:
-    """Return the options of a task that is run on a worker, or on another one if this has gone."""
+    """Return the options of a task that runs on this worker, or on another one if it is lost."""
     options = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
     return {"pure": False, **options}
 
@@ -303,7 +304,7 @@ class Step:
         self.copies: list = []
 
     def recomputed(self, g: int, done: dict) -> Any:
-        """Return the state of group g, computed again from the last copies; ``done`` holds what was."""
+        """Return the state of group g, computed again from the last copies; ``done`` collects the states."""
         if (self, g) not in done:
             columns = [
                 each.recomputed(g, done) if isinstance(each, Step) else each[g] for each in self.inputs
@@ -317,7 +318,7 @@ class Step:
         return done[self, g]
 
     def keep_copies(self, copies: list) -> None:
-        """Store copies of the state; what it was computed from is not needed any more."""
+        """Store copies of the state, and drop the inputs from which it was computed."""
         self.make, self.inputs, self.depth, self.copies = None, (), 0, copies
 
 
@@ -414,13 +415,13 @@ def with_retries(
     raise AssertionError
 
 
-class Work(NamedTuple):
+class ChunkTask(NamedTuple):
     """What a pass does with each chunk; ``checked`` if an earlier pass found all values finite."""
 
     f: RowFunction
     shared: tuple
     most_rows: int | None
-    gives: str
+    returns: str
     dtype: np.dtype
     checked: bool
 
@@ -458,14 +459,14 @@ class Report(NamedTuple):
     finite: bool = True
 
 
-class Made(NamedTuple):
+class TaskResult(NamedTuple):
     """The result of a task: for each chunk of a group its row results, and the sums of the group."""
 
     parts: list
     report: Report
 
 
-def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *columns: Any) -> Made:
+def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *columns: Any) -> TaskResult:
     """Return the row results of each chunk of a group, and the sums of all."""
     _reuse_memory()
     work, finite = shared.value, True
@@ -476,7 +477,7 @@ def run_group(shared: Shared | Pickled, chunks: list, spans: np.ndarray, *column
             mapped.append(own)
             sums = sums.merge(total)
             finite &= in_range
-    return Made(mapped, Report(sums, _about(mapped), finite))
+    return TaskResult(mapped, Report(sums, _about(mapped), finite))
 
 
 @cache
@@ -494,7 +495,7 @@ def _reuse_memory() -> None:
             mallopt(_M_TRIM_THRESHOLD, 64 << 20)
 
 
-def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator, bool]:
+def _run_chunk(work: ChunkTask, chunk: Any, start: int, aligned: list) -> tuple[Any, Accumulator, bool]:
     by_block = isinstance(chunk, np.ndarray) and not work.checked
     rows = memory_rows(chunk, first_row=start, checked=work.checked or by_block)
     rows.dtype = work.dtype
@@ -503,7 +504,7 @@ def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, 
         if by_block:
             check_finite(chunk[a:b], start + a)  # the block is in the cache afterwards
         made = work.f(rows.block(a, b), *(h[a:b] for h in aligned), *work.shared)
-        result, partial = result_and_sums(made, work.gives)
+        result, partial = result_and_sums(made, work.returns)
         if result is not None:
             results.store(a, b, result)
             finite &= all_finite(result)  # while it is in the cache
@@ -511,40 +512,40 @@ def _run_chunk(work: Work, chunk: Any, start: int, aligned: list) -> tuple[Any, 
     return results.values, sums, finite
 
 
-def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> Made:
+def make_group(f: Callable[..., Any], spans: np.ndarray, *columns: Any) -> TaskResult:
     """Return ``f(start, stop, *aligned)`` for each chunk of a group."""
     made = [
         f(*span, *aligned) for span, *aligned in zip(spans.tolist(), *map(parts_of, columns), strict=True)
     ]
-    return Made(made, Report(Accumulator(), _about(made), all(map(all_finite, made))))
+    return TaskResult(made, Report(Accumulator(), _about(made), all(map(all_finite, made))))
 
 
-def sum_group(f: Callable[..., Any], *columns: Any) -> Made:
+def sum_group(f: Callable[..., Any], *columns: Any) -> TaskResult:
     """Return the sums of ``f(*aligned)`` over the chunks of a group."""
     sums = Accumulator()
     for aligned in zip(*map(parts_of, columns), strict=True):
         sums.add(f(*aligned))
-    return Made([], Report(sums, None))
+    return TaskResult([], Report(sums, None))
 
 
-def merge_reports(reports: Sequence[Report | Made]) -> Report:
+def merge_reports(reports: Sequence[Report | TaskResult]) -> Report:
     """Merge the sums of several groups, in their order."""
-    own = [report.report if isinstance(report, Made) else report for report in reports]
+    own = [report.report if isinstance(report, TaskResult) else report for report in reports]
     sums = reduce(Accumulator.merge, (report.sums for report in own))
     return Report(sums, own[0].about, all(report.finite for report in own))
 
 
-def parts_of(column: Made | list) -> list:
+def parts_of(column: TaskResult | list) -> list:
     """Return the parts of an aligned array: results of a task, or a list."""
-    return column.parts if isinstance(column, Made) else column
+    return column.parts if isinstance(column, TaskResult) else column
 
 
-def part_of(column: Made | list, j: int) -> Any:
+def part_of(column: TaskResult | list, j: int) -> Any:
     """Return one part of an aligned array."""
     return parts_of(column)[j]
 
 
-def report_of(made: Made) -> Report:
+def report_of(made: TaskResult) -> Report:
     """Return the sums of a group."""
     return made.report
 

@@ -37,14 +37,14 @@ from labelfold.utils import warn_user
 # memory does not suffice for a pass, down to the minimum. On the host the size limits the memory of a pass.
 DEVICE_BYTES, MIN_DEVICE_BYTES, HOST_BYTES = 4_000_000_000, 1_000_000, 64_000_000
 
-# Bytes of rows for which a pass on the host takes less time than to start one on a device.
+# Up to this many bytes of rows, a pass on the host takes less time than starting one on a device.
 FEW_BYTES = 4_000_000
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
 _MAX_CENTER = 0.95
 
-# Products with a sparse tensor use its stored entries, if at most one entry of X in this number is stored.
+# Products use the stored entries of a sparse tensor if at most one in this many entries of X is stored.
 MIN_ZEROS = 8
 
 
@@ -98,7 +98,7 @@ class DeviceRows(LocalRows):
         self._is_finite = False
         # Sums of the products of a first pass, which are finite only if all values are.
         self._recorded: list[Any] = []
-        # Host copies of the shared arrays of the pass under way, so that decisions by their values need no copy back.
+        # Host copies of the shared arrays of the current pass, to avoid device synchronisation.
         self._host_copies: dict[int, np.ndarray] = {}
 
     def cuts(self) -> np.ndarray:

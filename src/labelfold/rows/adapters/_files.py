@@ -30,7 +30,7 @@ TEXT, PARQUET, SVMLIGHT = (".csv", ".tsv"), (".parquet", ".pq"), (".svmlight", "
 CHUNK = 4_000_000
 # Columns of a Parquet file that are decoded together. Each takes a few megabytes, for its pages and its dictionary.
 COLUMNS_AT_ONCE = 32
-# Bytes of a row group, decoded, that are put together in memory; a quarter of the file at most.
+# Maximum decoded size in bytes of a row group that is assembled in memory; at most a quarter of the file.
 GROUP = 128_000_000
 # Rows of a table that are transformed at a time.
 TABLE_ROWS = 16_384
@@ -117,7 +117,7 @@ def read_rows(
 
 
 def file_rows(path: str | os.PathLike[str], names: Sequence[str] | None, n_columns: int | None) -> Rows:
-    """Return the rows of a file for an estimator that was fitted on columns of these names, or on so many."""
+    """Return the rows of a file for an estimator that was fitted on columns of these names, or this number."""
     ending = Path(path).suffix.lower()
     columns = names if ending in (*TEXT, *PARQUET) else None
     return read_rows(path, columns=columns, n_columns=n_columns if ending in SVMLIGHT else None)[0]

@@ -19,8 +19,8 @@ from labelfold.rows._sums import Accumulator
 
 # Bytes of the entries in a block of sparse rows, and its smallest number of rows.
 SPARSE_BYTES, SPARSE_ROWS = 8_000_000, 4096
-# The attribute of a Dask array with its name, if workers have found all values of the array of this name finite. (An
-# array that is assigned to gets another name.)
+# Attribute of a Dask array: the name that the array had when workers found all its values finite. (Assignment to an
+# array changes its name, so the check is then repeated.)
 KNOWN_FINITE = "_labelfold_finite"
 
 
@@ -67,7 +67,7 @@ class LocalRows(Rows):
         *aligned: Any,
         shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
-        gives: str = "both",
+        returns: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass over X: contiguous slabs in threads, merged in order."""
         self.n_passes += 1
@@ -81,7 +81,7 @@ class LocalRows(Rows):
                 if stop.is_set():
                     break
                 made = f(block(a, b), *(h[a:b, ...] for h in aligned), *shared)
-                result, partial = result_and_sums(made, gives)
+                result, partial = result_and_sums(made, returns)
                 if result is not None:
                     results.store(a, b, result)
                 sums.add(partial)

@@ -532,7 +532,7 @@ class IterableRows(Rows):
         *aligned: Any,
         shared: tuple[Any, ...] = (),
         most_rows: int | None = None,
-        gives: str = "both",
+        returns: str = "both",
     ) -> tuple[Any, Any]:
         """Make one pass: one block for each thread at a time, summed in a fixed order."""
         self.n_passes += 1
@@ -548,7 +548,7 @@ class IterableRows(Rows):
                 if not stop.is_set():
                     here = slice(start + a, start + b)
                     made = f(rows.block(a, b), *(h[here] for h in aligned), *shared)
-                    result, partial = result_and_sums(made, gives)
+                    result, partial = result_and_sums(made, returns)
                     if result is not None:
                         results.store(here.start, here.stop, result)
                     sums.add(partial)

@@ -29,11 +29,11 @@ from labelfold.rows.adapters._device_blocks import RUN
 
 # Rows and columns of a tile.
 ROWS = COLUMNS = 64
-# Rows of a tile in a sum over rows, so few because the matrix units do not round their own sums to nearest; and the
-# most columns of such a tile.
+# Rows of a tile in a sum over rows. They are few, because the matrix units do not round their own sums to nearest.
+# Then the maximum number of columns of such a tile.
 _SUM_ROWS, _SUM_COLUMNS = 16, 128
-# Threads of a warp. Tiles with at most this many columns take one warp, which waits for no other, and `normal` takes
-# this many rows at a time. It is also the largest width of a narrow matrix.
+# Threads of a warp. One warp computes a tile of at most this many columns, without synchronisation, and `normal`
+# reads this many rows at a time. It is also the maximum width of a narrow matrix.
 _WARP = 32
 # Numbers that are read at once.
 _UNIT = tl.constexpr(4)

@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 # Width of the widest vectors; the compiler splits them on narrower machines.
 VECTOR_BYTES = 64
-# Entries between the one whose row is fetched into the cache and the one whose row is used.
+# Prefetch distance: how many entries ahead a row is fetched into the cache.
 _AHEAD = 16
 # Sums may be added in any order.
 _FLAGS = ("contract", "reassoc", "nsz")
