@@ -5,9 +5,9 @@
 
 Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by
 the library. Then the proof finds the global maximum of the gain for the residuals that each of its directions was
-searched in. A row has the proved gain, the library's, and their relative difference. Rows are written to
-pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is written from
-them.
+searched in. A row has the proved bound of all gains, the library's gain, and their relative difference. Rows are
+written to pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is
+written from them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from reference.pcals_proof import proved_maximum
 
 PART, DIRECTIONS, SEEDS = "gain", 2, 10
 # Rows and columns of each form of problem. "passes" reads the rows again for each step; "kernel" has an RBF kernel.
+# Those of 120 and 130 rows have more columns, or features, than the small space.
 FORMS = {
     "tall": (150, 20),
     "wide": (40, 120),
     "sparse": (150, 40),
-    "passes": (120, 80),
-    "medium": (120, 80),
-    "kernel": (60, 10),
+    "passes": (130, 110),
+    "medium": (130, 110),
+    "kernel": (120, 10),
 }
 # Relative differences that count as equal, and as a clear loss.
 EQUAL, CLEAR = 1e-6, 5e-3
@@ -74,7 +75,7 @@ def draw(form: str, kind: str, seed: int) -> Problem:
 
 
 def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float, float]]:
-    """Yield for each direction the proved gain, that of the library, and the seconds of the proof."""
+    """Yield for each direction the proved bound of all gains, that of the library, and the seconds of the proof."""
     X, y, model = drawn[:3]
     model.fit(sparse.csr_array(X) if form == "sparse" else X, y)
     R, W = X - X.mean(axis=0), model.components_
@@ -87,8 +88,8 @@ def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float, float]]:
     index = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)[:, 0]))
     r = centred_responses(y)
     for w, found in zip(W, model.gains_, strict=True):
-        time, (_, best, _) = seconds(lambda R=R, r=r: proved_maximum(R, index, r, model.reconstruction_))
-        yield best, found, time
+        time, (*_, bound) = seconds(lambda R=R, r=r: proved_maximum(R, index, r, model.reconstruction_))
+        yield bound, found, time
         z = R[index] @ w
         r = r - np.outer(z, r.T @ z / (z @ z))
         R = R - np.outer(R @ w, w) / (w @ w)
@@ -107,9 +108,9 @@ def run(results: Results, seeds: int) -> None:
             continue
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            for one, (best, found, time) in zip(keys, gains(drawn, form), strict=False):
+            for one, (bound, found, time) in zip(keys, gains(drawn, form), strict=False):
                 if not results.has(**one):
-                    how = {"published": best, "ours": found, "relative": found / best - 1, "seconds": time}
+                    how = {"published": bound, "ours": found, "relative": found / bound - 1, "seconds": time}
                     results.add(**one, **how)
 
 
@@ -118,8 +119,8 @@ def write_report(results: Results, path: Path) -> Path:
     page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
-        f"Directions of generated problems. The gain is equal if it differs by at most {EQUAL:.0e} of it. The proof "
-        "is the branch-and-bound search of tests/reference/pcals_proof.py.",
+        f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by at most "
+        f"{EQUAL:.0e} of it. The proof is the branch-and-bound search of tests/reference/pcals_proof.py.",
     )
     lines = []
     for form in [*FORMS, "all"]:
