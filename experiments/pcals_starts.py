@@ -119,8 +119,8 @@ def write_report(results: Results, path: Path) -> Path:
     page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
-        f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by at most "
-        f"{EQUAL:.0e} of it. The proof is the branch-and-bound search of tests/reference/pcals_proof.py.",
+        f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by "
+        f"at most {EQUAL:.0e} of it. The proof is the branch-and-bound search of tests/reference/pcals_proof.py.",
     )
     lines = []
     for form in [*FORMS, "all"]:
