@@ -5,9 +5,9 @@
 
 Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by
 the library. Then the proof finds the global maximum of the gain for the residuals that each of its directions was
-searched in. A row has the proved gain, the library's, and their relative difference. Rows are written to
-pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is written from
-them.
+searched in. A row has the proved bound of all gains, the library's gain, and their relative difference. Rows are
+written to pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is
+written from them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from reference.pcals_proof import proved_maximum
 
 PART, DIRECTIONS, SEEDS = "gain", 2, 10
 # Rows and columns of each form of problem. "passes" reads the rows again for each step; "kernel" has an RBF kernel.
+# Those of 120 and 130 rows have more columns, or features, than the small space.
 FORMS = {
     "tall": (150, 20),
     "wide": (40, 120),
     "sparse": (150, 40),
-    "passes": (120, 80),
-    "medium": (120, 80),
-    "kernel": (60, 10),
+    "passes": (130, 110),
+    "medium": (130, 110),
+    "kernel": (120, 10),
 }
 # Relative differences that count as equal, and as a clear loss.
 EQUAL, CLEAR = 1e-6, 5e-3
@@ -76,7 +77,7 @@ def draw(form: str, kind: str, seed: int) -> Problem:
 
 
 def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float]]:
-    """Yield for each direction the proved gain, and that of the library."""
+    """Yield for each direction the proved bound of all gains, and that of the library."""
     X, y, model = drawn[:3]
     model.fit(sparse.csr_array(X) if form == "sparse" else X, y)
     R, W = X - X.mean(axis=0), model.components_
@@ -89,7 +90,8 @@ def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float]]:
     index = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)[:, 0]))
     r = centred_responses(y)
     for w, found in zip(W, model.gains_, strict=True):
-        yield proved_maximum(R, index, r, model.reconstruction_)[1], found
+        *_, bound = proved_maximum(R, index, r, model.reconstruction_)
+        yield bound, found
         z = R[index] @ w
         r = r - np.outer(z, r.T @ z / (z @ z))
         R = R - np.outer(R @ w, w) / (w @ w)
@@ -108,9 +110,9 @@ def run(results: Results, seeds: int) -> None:
             continue
         with pinned(1), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            for one, (best, found) in zip(keys, gains(drawn, form), strict=False):
+            for one, (bound, found) in zip(keys, gains(drawn, form), strict=False):
                 if not results.has(**one):
-                    how = {"published": best, "ours": found, "relative": found / best - 1}
+                    how = {"published": bound, "ours": found, "relative": found / bound - 1}
                     results.add(**one, **how)
 
 
@@ -119,8 +121,8 @@ def write_report(results: Results, path: Path) -> Path:
     page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
-        f"Directions of generated problems. The gain is equal if it differs by at most {EQUAL:.0e} of it. The proof "
-        "is the branch-and-bound search of tests/reference/pcals_proof.py.",
+        f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by "
+        f"at most {EQUAL:.0e} of it. The proof is the branch-and-bound search of tests/reference/pcals_proof.py.",
     )
     lines = []
     for form in [*FORMS, "all"]:
