@@ -1,23 +1,28 @@
-"""Write what follows from the list of estimators: their names in `labelfold/__init__.pyi`, and cases for mypy.
+"""Write what follows from the list of estimators: public names, cases for mypy, and the table of methods.
 
     python docs/methods.py
 
-The list is the stubs of the families, `__init__.pyi`. tests/test_types.py fails if a file differs.
+The list is the stubs of the families, `__init__.pyi`. The names go to `labelfold/__init__.pyi`. A row of the table in
+the README is the first sentence of a docstring, its reference, and what the record in `app/registry/` says that the
+method learns from. tests/test_types.py fails if a file differs.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
 import labelfold
+from labelfold.app.registry import ranked_methods
 
 ROOT = Path(__file__).parents[1]
 STUB = Path(labelfold.__file__).with_suffix(".pyi")
 TYPING_CASES = ROOT / "tests" / "typing_cases.py"
+README = ROOT / "README.md"
 
 
 def estimators(family: str) -> list[str]:
@@ -66,6 +71,35 @@ def typing_cases() -> str:
     return replaced(TYPING_CASES, "# Written by `make docs`.", "# End.", cases)
 
 
+def readme() -> str:
+    """Return the text of the README with the table of methods, in the order in which `compare` runs them."""
+    public = {name.lower(): name for family in labelfold._FAMILIES for name in estimators(family)}
+    lines = ["| method | what it does | learns from |", "|---|---|---|"]
+    for method in ranked_methods():
+        name = public.get(method.name.replace("-", ""))
+        if name is not None:
+            doc = getattr(labelfold, name).__doc__
+            what = " ".join(doc.split("\n\n")[0].split()).rstrip(".")
+            rows = "labelled rows" if method.labels == "supervised" else "all rows"
+            paper = "" if method.paper.startswith("labelfold's own") else f" ({cited(doc)})"
+            lines.append(f"| `{name}` | {what}{paper} | {rows} |")
+    assert len(lines) == len(public) + 2, "a public estimator has no record in app/registry/"
+    return replaced(README, "<!-- Written by `make docs`. -->", "<!-- End. -->", lines)
+
+
+def cited(doc: str) -> str:
+    """Return the first reference of a docstring as authors and year.
+
+    >>> cited(labelfold.KLNMF.__doc__)
+    'Lee & Seung 1999'
+    """
+    reference = " ".join(re.search(r"References\n\s+-+\n(.*?)(?:\n\s*\n|\Z)", doc, re.S)[1].split())
+    authors = re.match(r"(?:(?:[A-Z]\.[ -]?)+[A-Z][\w'-]+,? ?)+", reference)[0]
+    names = re.findall(r"[A-Z][\w'-]+", authors)
+    year = re.findall(r"\b(?:19|20)\d\d\b", reference)
+    return " ".join([f"{names[0]} et al." if len(names) > 2 else " & ".join(names), *year[-1:]])
+
+
 def replaced(path: Path, first: str, last: str, lines: list[str]) -> str:
     """Return the text of a file with other lines between the line that ends with ``first`` and that with ``last``."""
     text = path.read_text(encoding="utf-8").splitlines()
@@ -74,7 +108,7 @@ def replaced(path: Path, first: str, last: str, lines: list[str]) -> str:
 
 
 # What the script writes, and the text of each.
-PAGES = {STUB: stub, TYPING_CASES: typing_cases}
+PAGES = {STUB: stub, TYPING_CASES: typing_cases, README: readme}
 
 if __name__ == "__main__":
     for page, text in PAGES.items():

@@ -101,7 +101,7 @@ class DivergenceNMF(NonnegativeParts):
 
 
 class KLNMF(DivergenceNMF):
-    r"""Non-negative matrix factorisation by I-divergence, for sparse counts and any other non-negative data.
+    r"""Non-negative matrix factorisation by I-divergence, without labels, for counts and other non-negative data.
 
     It computes parts that add up to every row. They have the largest likelihood if entries are Poisson counts:
 
