@@ -325,3 +325,24 @@ def test_the_speeds_in_the_readme_are_those_of_the_benchmarks():
     shown = readme.partition(head)[2].partition("\n\n")[0].splitlines()[1:]
     assert len(shown) > 8
     assert [line for line in shown if line not in benchmarks.splitlines()] == []
+
+
+def test_the_house_stays_small():
+    """Files, names that pass a door, and numbers in constants: what a change adds here is to be worth it."""
+    crossing, numbers = set(), 0
+    for path in FILES:
+        for module, what in imports(path):
+            there = room_of(module, what)
+            if module.split(".")[0] == "labelfold" and there and there != room(path):
+                crossing.add((there, what))
+        for node in tree(path).body:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            named = [
+                found.id for target in targets for found in ast.walk(target) if isinstance(found, ast.Name)
+            ]
+            if named and all(found.lstrip("_").isupper() for found in named):
+                values = [found.value for found in ast.walk(node.value) if isinstance(found, ast.Constant)]
+                numbers += sum(type(value) in (int, float) for value in values)
+    assert len(FILES) <= 175
+    assert len(crossing) <= 260
+    assert numbers <= 400

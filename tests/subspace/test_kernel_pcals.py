@@ -318,6 +318,17 @@ def test_coefficients_and_features_give_the_same_directions(kernel, center, reco
         np.testing.assert_allclose(model.decision_function(new), expected.decision_function(new), atol=1e-5)
 
 
+def test_round_off_of_the_rows_does_not_change_directions(monkeypatch):
+    """Vectors of the search that are nearly dependent must stay orthogonal to those before."""
+    X, y, _ = large_rank("cosine")
+    monkeypatch.delattr(kernel_pcals, "KernelFeatures")
+    gains = []
+    for seed in range(4):
+        nearly = X * (1 + 1e-15 * np.random.default_rng(seed).standard_normal(X.shape))
+        gains.append(KernelPCALS(4, kernel="cosine", reconstruction=0.01).fit(nearly, y).gains_)
+    np.testing.assert_allclose(gains, np.tile(gains[0], (4, 1)), rtol=5e-7)
+
+
 def test_coefficients_reach_the_global_maximum_of_a_dense_search():
     X, y, _ = large_rank("laplacian", n=530)
     y = np.where(y < 0, -1, y > 0)

@@ -414,7 +414,7 @@ class KernelSpace(Space):
         """Return an orthonormal basis of the part of B orthogonal to known vectors, by a few products with K."""
         B = B - known.Q @ known.dot(B)
         norms = None
-        for _ in range(3):
+        for is_last in (False, False, True):
             B = self._centred(B)  # K does not see a constant, which would grow with each step
             found = KernelVectors(B, *self.times(B))
             if norms is None:
@@ -422,11 +422,12 @@ class KernelSpace(Space):
             found = found.less(known)
             G = found.dot(found.Q)
             # Vectors of which less than a share of 1e-10 is new are dropped. With less than a thousandth they are
-            # multiplied with K again, since differences have lost digits.
+            # multiplied with K again, since differences have lost digits; if that is so again, they are round-off.
             C = whitening((G + G.T) / 2, norms, 1e-10)
-            is_little = bool((np.abs(C) * norms[:, None] > 1e3).any())
-            found = found @ C
-            if not is_little:
+            is_little = (np.abs(C) * norms[:, None] > 1e3).any(axis=0)
+            # Scaling magnifies what is left of known vectors, so that they are subtracted again.
+            found = (found @ (C[:, ~is_little] if is_last else C)).less(known)
+            if not is_little.any():
                 break
             B, norms = found.Q, np.ones(found.n_vectors)
         if self.row_noise * np.linalg.norm(found.Q, axis=0).max(initial=0.0) > _USELESS:
