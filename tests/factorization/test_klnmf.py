@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from labelfold import KLNMF, NMFAlpha
+from labelfold.factorization import _divergence
 from labelfold.factorization._klnmf import objective
 from labelfold.rows import as_rows
 from reference.nmf_alpha import divergence as naive_divergence
@@ -278,3 +279,31 @@ def test_with_many_components_rows_alone_and_together_have_one_divergence(make, 
             alone = model.inverse_transform(model.transform(X[i : i + 1]))[0].astype(np.float64)
             values = [naive_divergence(x, p) for p in (alone, together[i], scattered[i])]
             assert np.ptp(values) <= 2e-5 * x.sum()
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+@pytest.mark.parametrize("shape", [(700, 130, 5), (4200, 64, 16), (100, 33, 20), (131, 7, 2)])
+def test_the_loops_for_a_device_equal_the_functions_of_the_host(shape, before):
+    """Also for rows that lie apart in memory, and begin anywhere."""
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    from labelfold.factorization import _triton_ratios as loops
+
+    n, d, k = shape
+    rng = np.random.default_rng(0)
+    V, H = rng.random((d, k)), rng.random((n, k))
+    X = rng.poisson(3 * H @ V.T).astype(np.float64)
+    X[0] = 0
+    around = np.pad(X, ((0, 0), (before, 0)), constant_values=np.nan)  # not of the rows: must not be used
+    rows, H_there, V_there = (torch.from_numpy(a).to("cuda", torch.float32) for a in (around, H, V))
+    there, floor = (rows[:, before:], H_there, V_there), _divergence.floor("float32")
+
+    def close(found, wanted):
+        np.testing.assert_allclose(found.cpu().numpy(), wanted, atol=3e-6 * np.abs(wanted).max())
+
+    R, loss = _divergence.dense_ratios(X, H, V, with_loss=True)
+    close(loops.ratio_rows(*there, floor), R @ V)
+    sums, found = loops.ratio_sums(*there, floor)
+    close(sums, R.T @ H)
+    assert float(found) == pytest.approx(loss, rel=1e-5)

@@ -12,7 +12,7 @@ from containers import CONTAINERS, params
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
 from labelfold.rows import Centered, as_rows
 from labelfold.rows.adapters._device import MIN_ZEROS
-from labelfold.rows.adapters._device_blocks import for_gpu_loops, to_host
+from labelfold.rows.adapters._device_blocks import to_host
 
 torch_too = pytest.mark.parametrize("container", params("device"))
 
@@ -53,9 +53,7 @@ def test_a_centre_is_subtracted_early_or_late_and_the_answer_is_the_same(
     )
     view = Centered(rows)
     H, sums = view.sweep(_there_and_back, shared=(M,))
-    assert set(late) == (
-        set() if for_gpu_loops(rows.X) else {offset < 1}
-    )  # there loops subtract it as they read
+    assert set(late) == {offset < 1}
     exact = X.astype(np.float64) - view.center
     np.testing.assert_allclose(rows.get(H), exact @ M, atol=2e-6)
     for found, wanted in zip(sums, (exact.T @ (exact @ M), exact.sum(axis=0), exact.T @ exact), strict=True):
@@ -234,88 +232,3 @@ def test_labels_may_be_a_tensor():
     device = next(c for c in CONTAINERS if c.name == "torch").build(X, None).device
     model = LDA().fit(X, torch.from_numpy(y).to(device))
     np.testing.assert_array_equal(model.components_, LDA().fit(X, y).components_)
-
-
-@pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("before", [0, 1, 2])
-@pytest.mark.parametrize("shape", [(300, 65, 5), (131, 64, 3), (2500, 131, 10), (70, 7, 2), (1500, 126, 4)])
-def test_loops_of_a_gpu_over_rows_that_begin_anywhere(shape, before, centred):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
-    from labelfold.rows.loops import _triton_loops as products
-
-    n, d, k = shape
-    rng = np.random.default_rng(0)
-    whole, M, H = rng.normal(size=(n, before + d)), rng.normal(size=(d, k)), rng.normal(size=(n, k))
-    whole[:, :before] = np.nan  # not of the rows: must not be used
-    weights, center = rng.random(n), rng.normal(size=(2, d)) * [[1], [1e-3]]
-
-    def there(a):
-        return torch.from_numpy(a).to("cuda", torch.float32)
-
-    def close(found, wanted):
-        np.testing.assert_allclose(found.cpu().numpy(), wanted, atol=3e-6 * np.abs(wanted).max())
-
-    X, pair = whole[:, before:] - centred * center.sum(axis=0), tuple(there(center)) if centred else None
-    rows = there(whole)[:, before:]
-    for by_component in (False, True):
-        close(products.product(rows, there(M), pair, by_component=by_component)[0], X @ M)
-    close(products.transposed(rows, there(H), pair), X.T @ H)
-    close(products.column_sums(rows, pair), X.sum(axis=0))
-    if products.reads_once(rows, k):
-        P = weights[:, None] * (X @ M)
-        back, squares = products.normal(rows, there(M), pair, there(weights))
-        close(back, X.T @ P)
-        close(squares, P.T @ P)
-
-
-@pytest.mark.parametrize("shape", [(700, 130, 5), (4200, 64, 16), (100, 33, 20)])
-def test_the_loops_of_a_gpu_equal_the_array_functions(shape):
-    torch = pytest.importorskip("torch")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
-    from labelfold.factorization import _divergence as ratios
-    from labelfold.rows.loops import _triton_loops as products, _triton_ratios as loops
-
-    n, d, k = shape
-    rng = np.random.default_rng(0)
-    V, H = rng.random((d, k)), rng.random((n, k))
-    X = rng.poisson(3 * H @ V.T).astype(np.float64)
-    X[0] = 0
-    there = [torch.from_numpy(a).to("cuda", torch.float32) for a in (X, H, V)]
-    floor = ratios.floor("float32")
-
-    def there_too(a):
-        return torch.from_numpy(np.ascontiguousarray(a)).to("cuda", torch.float32)
-
-    def close(found, wanted, tol=3e-6):
-        wanted = np.asarray(wanted)
-        np.testing.assert_allclose(found.cpu().numpy(), wanted, atol=tol * np.abs(wanted).max())
-
-    R, loss = ratios.dense_ratios(X, H, V, with_loss=True)
-    close(loops.ratio_rows(*there, floor), R @ V)
-    sums, found = loops.ratio_sums(*there, floor)
-    close(sums, R.T @ H)
-    assert float(found) == pytest.approx(loss, rel=1e-5)
-    center, weights = X.mean(axis=0), (rng.random((n, 1)) < 0.3).astype(np.float64)
-    pair = (there_too(center), there_too(center - center.astype(np.float32)))
-    for by_component in (False, True):
-        found, signs = products.product(
-            there[0], there[2], pair, with_signs=True, by_component=by_component
-        )  # fmt: skip
-        close(found, (X - center) @ V)
-        assert (signs < 0).all()
-        assert not (products.product(there[0], there[2], with_signs=True)[1] < 0).any()
-    half = (there_too(center / 2), there_too(np.zeros(d)))
-    close(products.column_sums(there[0], half), (X - center / 2).sum(axis=0), 1e-6)
-    close(products.transposed(there[0], there[1]), X.T @ H, 1e-6)
-    close(products.transposed(there[0], there[1], pair), (X - center).T @ H, 1e-6)
-    apart = torch.nn.functional.pad(there[0], (0, 2))[:, :d]  # rows with a gap between them
-    close(products.transposed(apart, there[1]), X.T @ H, 1e-6)
-    close(products.product(apart, there[2])[0], X @ V)
-    if products.reads_once(there[0], k):
-        P = weights * ((X - center) @ V)
-        back, squares = products.normal(there[0], there[2], pair, there_too(weights[:, 0]))
-        close(back, (X - center).T @ P, 1e-6)
-        close(squares, P.T @ P, 1e-6)

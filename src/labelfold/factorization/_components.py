@@ -15,9 +15,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import Iterative, Reducer, constraints
+from labelfold.factorization._device_rows import least_squares_rows
 from labelfold.labels import Labels
 from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
-from labelfold.rows import Block, Rows, as_rows, run_jobs, shares, to_device, to_host
+from labelfold.rows import (
+    Block,
+    Rows,
+    as_rows,
+    in_float64,
+    on_accelerator,
+    run_jobs,
+    shares,
+    to_device,
+    to_host,
+)
 from labelfold.utils import Interval, StrOptions, warn_user
 
 
@@ -452,8 +463,8 @@ def _times(X: Block, U: Any, M: Any) -> Any:
 def nonnegative_least_squares(P: Any, Q: np.ndarray) -> Any:
     """Return the h >= 0 that minimises 1/2 h'Qh - p'h, for each row p of P; Q is positive definite.
 
-    P is an array of any library, and the result has its type and dtype. It is computed in float64 on the host;
-    rows of a device are copied there and back.
+    P is an array of any library, and the result has its type and dtype. It is computed in float64: by compiled loops
+    on the host, and by functions of the array API on other devices.
 
     Examples
     --------
@@ -461,6 +472,10 @@ def nonnegative_least_squares(P: Any, Q: np.ndarray) -> Any:
     >>> nonnegative_least_squares(np.array([[1.0, -2.0]]), np.eye(2))
     array([[1., 0.]])
     """
+    if on_accelerator(P):
+        xp = array_namespace(P)
+        found = least_squares_rows(in_float64(xp, P), to_device(xp, Q, device(P)))
+        return xp.astype(found, P.dtype, copy=False)
     right = np.ascontiguousarray(to_host(P), dtype=np.float64)
     factor = linalg.cho_factor(Q)
     scale = 0.5 * np.einsum("ij,ij->i", right, linalg.cho_solve(factor, right.T).T)

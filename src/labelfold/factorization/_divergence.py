@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from labelfold.factorization._device_rows import divergence_rows
 from labelfold.rows import (
     Block,
     Rows,
@@ -22,10 +23,15 @@ from labelfold.rows import (
     as_rows,
     dense_block_rows,
     for_gpu_loops,
+    in_float64,
     n_threads,
+    on_accelerator,
     to_device,
     to_host,
 )
+
+# Temporary arrays of Newton steps for rows on a device.
+_NEWTON_BYTES = 2_000_000_000
 
 
 def divergence(X: Any, H: np.ndarray, V: np.ndarray) -> float:
@@ -56,8 +62,8 @@ def kl_sums(X: Block, H: Any, V: Any, v: Any) -> Term:
 def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
     """Return H (m, k), the rows of minimum divergence for a fixed V (d, k) with column sums v.
 
-    Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. Rows are solved by compiled
-    loops, in double precision. Rows of a device are copied to the host and back, some blocks at a time.
+    Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. It is computed in double
+    precision, by compiled loops on the host, and by functions of the array API on other devices.
     """
     return kernels(X).solve(V, v, tol, max_sweeps)
 
@@ -141,14 +147,23 @@ class DeviceKernels(HostKernels):
         return RatioSums(R.T @ H, block_divergence(X.xp, X.raw, P, R))
 
     def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of minimum divergence, computed on the host some blocks at a time."""
-        (m, d), raw, V = self.X.shape, self.X.raw, to_host(V)
-        H = np.empty((m, V.shape[1]), dtype=V.dtype)
+        """Return the rows of minimum divergence, some blocks at a time; of arrays on the host by its loops."""
+        xp, raw, (m, d), k = self.X.xp, self.X.raw, self.X.shape, V.shape[1]
+        if on_accelerator(raw):
+            wide, found = in_float64(xp, V), []
+            step = max(1, int(_NEWTON_BYTES / (8 * (6 * d + 4 * k * k))))
+            for start in range(0, m, step):
+                some = in_float64(xp, raw[start : min(start + step, m), ...])
+                H = divergence_rows(some, wide, min(tol, 1e-8), min(max_sweeps, 50))
+                found.append(xp.astype(H, self.X.dtype, copy=False))
+            return xp.concat(found, axis=0)
+        V = to_host(V)
+        H = np.empty((m, k), dtype=V.dtype)
         shared, step = (V, to_host(v), tol, max_sweeps), n_threads() * dense_block_rows(8 * d)
         for start in range(0, m, step):
             some = slice(start, min(start + step, m))
             H[some] = as_rows(to_host(raw[some, ...])).map(solve_rows, shared=shared)
-        return to_device(self.X.xp, H, device(raw))
+        return to_device(xp, H, device(raw))
 
     def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
         """Return H extrapolated."""
@@ -176,9 +191,9 @@ def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
     """Return the module of loops compiled for a GPU, if they take these arrays; else None."""
     if not for_gpu_loops(X.raw, H, V):
         return None
-    from labelfold.rows import loops
+    from labelfold.factorization import _triton_ratios
 
-    return loops
+    return _triton_ratios
 
 
 class RatioSums(Term):

@@ -17,7 +17,7 @@ from labelfold.factorization._components import (
     nonnegative_least_squares,
 )
 from labelfold.labels import Labels
-from labelfold.numerics import refuse_negative
+from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows
 
 
@@ -97,5 +97,4 @@ def indicator(T: Any, codes: Any) -> tuple[Any, Any]:
 
 
 def _embed(X: Block, V: Any, solve: Callable[[Any], Any]) -> tuple[Any, Any]:
-    P, n_negative = X.counted_product(V)
-    return solve(P), n_negative
+    return solve(X @ V), count_negative(X)

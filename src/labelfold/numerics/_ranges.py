@@ -45,7 +45,7 @@ def refuse_negative(rows: Rows, n_negative: float, *, by_choice: bool = False, e
     rows : Rows
         The data.
     n_negative : float
-        Above 0 if there are negative entries, from a pass with `count_negative` or with `Block.counted_product`.
+        Above 0 if there are negative entries, from a pass with `count_negative`.
     by_choice : bool
         Whether they are refused because of the option ``nonnegative``.
     estimator : str

@@ -43,6 +43,8 @@ from ._threads import (
 )
 from .adapters._device_blocks import (
     for_gpu_loops as for_gpu_loops,
+    in_float64 as in_float64,
+    on_accelerator as on_accelerator,
     outer_spectrum as outer_spectrum,
     to_device as to_device,
     to_host as to_host,

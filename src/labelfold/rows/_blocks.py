@@ -136,10 +136,6 @@ class Block:
         """Return the triangular factor of [X, H]."""
         return Triangle(np.hstack([self.dense(), np.asarray(H)]).astype(np.float64, copy=False))
 
-    def counted_product(self, M: Any) -> tuple[Any, Any]:
-        """Return X M, and a number above 0 if there are negative entries."""
-        return self @ M, self.xp.count_nonzero(self.min() < 0)
-
     def normal(self, M: Any) -> Term:
         """Return X'X M."""
         return self.t(self @ M)

@@ -17,6 +17,7 @@ from labelfold.rows.adapters._device_blocks import (
     DeviceMatrix,
     all_to_device,
     in_float64,
+    is_host,
     to_device,
     to_host,
 )
@@ -92,12 +93,10 @@ class DeviceRows(LocalRows):
         self.X = X
         n, d = X.shape
         self.shape = int(n), int(d)
-        self._is_host = "cpu" in str(self.device).lower()
+        self._is_host = is_host(self.device)
         self._bytes = HOST_BYTES if self._is_host else DEVICE_BYTES
         self._mean_squares: np.ndarray | None = None
         self._is_finite = False
-        # Sums of the products of a first pass, which are finite only if all values are.
-        self._recorded: list[Any] = []
         # Host copies of the shared arrays of the current pass, to avoid device synchronisation.
         self._host_copies: dict[int, np.ndarray] = {}
 
@@ -106,19 +105,17 @@ class DeviceRows(LocalRows):
         return even_cuts(self.shape[0], int(max(1, self._bytes // max(1, self.row_bytes()))))
 
     def block(self, start: int, stop: int) -> DeviceBlock:
-        """Return rows ``start`` to ``stop``."""
+        """Return rows ``start`` to ``stop``, of a matrix whose values are finite."""
+        self._check_finite()
         return DeviceBlock(self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self)
 
     def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
-        """Make one pass; values are checked to be finite in the first one. Blocks become smaller where needed."""
+        """Make one pass; values are checked to be finite before the first one. Blocks become smaller where needed."""
         while True:
             try:
-                made = super().sweep(f, *aligned, **options)
-                self._check_recorded()
-                return made
+                return super().sweep(f, *aligned, **options)
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
-                    self.check_finite()  # a value may be the cause of the error
                     raise
                 if self._bytes <= MIN_DEVICE_BYTES:
                     raise MemoryError(
@@ -128,7 +125,6 @@ class DeviceRows(LocalRows):
                     ) from error
             finally:
                 self._host_copies.clear()
-                self._recorded.clear()
             self._shrink_blocks()
             self.n_passes -= 1
 
@@ -208,17 +204,11 @@ class DeviceRows(LocalRows):
         a = self._host_copies.get(id(center))
         if a is None:
             return False
-        self.check_finite()
         if self._mean_squares is None:
             self._mean_squares = self._column_squares() / self.shape[0]
         return bool((np.asarray(a, dtype=np.float64) ** 2 <= _MAX_CENTER * self._mean_squares).all())
 
-    def record(self, H: Any) -> None:
-        """Record the sum of products with all columns of a block, which is finite only if its values are."""
-        if not self._is_finite:
-            self._recorded.append(self.xp.sum(H))
-
-    def check_finite(self) -> None:
+    def _check_finite(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:
             return
@@ -228,14 +218,6 @@ class DeviceRows(LocalRows):
         else:
             self._check_values()  # squares may be too large where values are not
         self._is_finite = True
-
-    def _check_recorded(self) -> None:
-        """Check the values, unless all sums that a pass has recorded are finite."""
-        if self._recorded and not self._is_finite:
-            noted = self._recorded[0] if len(self._recorded) == 1 else self.xp.stack(self._recorded)
-            if not np.isfinite(to_host(noted)).all():
-                self._check_values()
-            self._is_finite = True
 
     def _to_device(self, a: np.ndarray) -> Any:
         return to_device(self.xp, a, self.device)
@@ -293,7 +275,8 @@ class DeviceSparseRows(DeviceRows):
         return n_bytes / max(1, self.shape[0])
 
     def block(self, start: int, stop: int) -> DeviceBlock:
-        """Return rows ``start`` to ``stop``."""
+        """Return rows ``start`` to ``stop``, of a matrix whose values are finite."""
+        self._check_finite()
         part = self._parts.get((start, stop))
         if part is None:
             ends = self._ends[start : stop + 1]
@@ -316,7 +299,7 @@ class DeviceSparseRows(DeviceRows):
         # In row order, since each stored entry takes a row of M.
         return a
 
-    def check_finite(self) -> None:
+    def _check_finite(self) -> None:
         """Check that all values are finite, unless that has been done."""
         if self._is_finite:
             return
@@ -334,7 +317,7 @@ class DeviceSparseRows(DeviceRows):
         return np.asarray(to_host(total.index_add(0, self._columns, squares)), dtype=np.float64)
 
     def _check_values(self) -> None:
-        self.check_finite()
+        self._check_finite()
 
     def subset(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``, on the device; a few of them on the host, where a pass is quicker."""
@@ -392,19 +375,10 @@ class DeviceSparseBlock(DeviceBlock):
     def _dense(self) -> Any:
         return self._dense_rows
 
-    def _is_tiled(self, M: Any) -> bool:
-        return False
-
-    def _check(self) -> None:
-        if self.owner is not None:
-            self.owner.check_finite()
-
     def _product(self, M: Any) -> Any:
-        self._check()
         return self._stored.csr @ M
 
     def _transposed(self, H: Any) -> Any:
-        self._check()
         return self._stored.transpose @ in_float64(self.xp, H)
 
     def _column_sums(self) -> Any:

@@ -29,12 +29,6 @@ _APART = 64
 class Owner(Protocol):
     """The rows that a block is a part of."""
 
-    def check_finite(self) -> None:
-        """Check the values of all rows, unless that has been done."""
-
-    def record(self, H: Any) -> None:
-        """Record the sum of products with all columns of a block, which is finite only if its values are."""
-
     def may_center_products(self, center: Any) -> bool:
         """Return whether products lose no digits if a centre is subtracted from them instead of from the rows."""
 
@@ -52,7 +46,7 @@ class DeviceBlock(Block):
     xp : namespace
         Of the array.
     owner : Owner, optional
-        The rows that these are a part of; without it the values have been checked.
+        The rows that these are a part of.
     center : array of shape (d,), optional
         Subtracted from every row.
     weights : array of shape (m,), optional
@@ -94,26 +88,13 @@ class DeviceBlock(Block):
         return center if self.rest is None else center + in_float64(self.xp, self.rest)
 
     @property
-    def stored(self) -> Any:
-        """The rows as they are stored, checked."""
-        if self.owner is not None:
-            self.owner.check_finite()
-        return self._dense()
-
-    @property
     def is_plain(self) -> bool:
         """Whether the rows are as they are stored."""
         return self.center is None and self.weights is None
 
-    @property
-    def X(self) -> Any:
-        """The rows, computed explicitly and checked."""
-        if self.owner is not None:
-            self.owner.check_finite()
-        return self._explicit
-
     @cached_property
-    def _explicit(self) -> Any:
+    def X(self) -> Any:
+        """The rows, computed explicitly."""
         X = self._dense()
         if self.center is not None and self.dtype == self.full_center.dtype:
             X = X - self.full_center
@@ -124,7 +105,7 @@ class DeviceBlock(Block):
         return X if self.weights is None else X * self._converted(self.weights, self.dtype)[:, None]
 
     def _dense(self) -> Any:
-        """Return the rows as they are stored, dense and unchecked."""
+        """Return the rows as they are stored, dense."""
         return self._stored
 
     @cached_property
@@ -147,95 +128,28 @@ class DeviceBlock(Block):
 
     def __matmul__(self, M: Any) -> Any:
         M = self._converted(M)
-        H = self._narrow_product(M)[0] if self._is_tiled(M) else None
-        if H is None:
-            own = self.exact_for_products
-            if own is not self:
-                return own @ M
-            H = self._product(M)
-            if self.center is not None:
-                shifts = self.full_center @ in_float64(self.xp, M)
-                H = H - self._converted(shifts)
+        own = self.exact_for_products
+        if own is not self:
+            return own @ M
+        H = self._product(M)
+        if self.center is not None:
+            H = H - self._converted(self.full_center @ in_float64(self.xp, M))
         if self.weights is not None:
             H = H * _column(self._converted(self.weights), H.ndim)
         return self.xp.astype(H, self.dtype, copy=False)
 
-    def counted_product(self, M: Any) -> tuple[Any, Any]:
-        """Return X M, and a number above 0 if there are negative entries: by the loops for a GPU in one read."""
-        M = self._converted(M)
-        if not (self.is_plain and self._is_tiled(M)):
-            return super().counted_product(M)
-        # Stored by columns, since the updates of H read it component by component.
-        H, signs = self._narrow_product(M, with_signs=True, by_component=True)
-        return self.xp.astype(H, self.dtype, copy=False), self.xp.count_nonzero(signs < 0)
-
-    def _is_tiled(self, M: Any) -> bool:
-        """Whether the loops for a GPU take products with a narrow matrix."""
-        if M.ndim != 2 or not for_gpu_loops(self._stored, M):
-            return False
-        from labelfold.rows.loops import _triton_loops as loops
-
-        return loops.takes(M.shape[1])
-
-    def _narrow_product(self, M: Any, **options: Any) -> tuple[Any, Any]:
-        """Return (X - center) M by the loops for a GPU, and perhaps signs."""
-        from labelfold.rows.loops import _triton_loops as loops
-
-        H, signs = loops.product(self._stored, M, self._center_pair(), **options)
-        self._record(H)
-        return H, signs
-
-    def _center_pair(self) -> Any:
-        """Return the centre and its round-off in the dtype of the rows; None without a centre."""
-        if self.center is None:
-            return None
-        center = self._converted(self.center)
-        return center, self.xp.zeros_like(center) if self.rest is None else self._converted(self.rest)
-
-    def _record(self, made: Any) -> None:
-        if self.owner is not None:
-            self.owner.record(made)
-
-    def normal(self, M: Any) -> Term:
-        """Return X'X M; of few columns in one read."""
-        return self.projected_sums(M)[1] if self._is_read_once(M) else super().normal(M)
-
-    def projected_sums(self, M: Any, weights: Any = None) -> tuple[Any, Any]:
-        """Return H'H and X'H of H = diag(weights) X M; of few columns in one read."""
-        if not self._is_read_once(M):
-            return super().projected_sums(M, weights)
-        from labelfold.rows.loops import _triton_loops as loops
-
-        weights = None if weights is None else self._converted(weights)
-        product, gram = loops.normal(self._stored, self._converted(M), self._center_pair(), weights)
-        self._record(product)
-        return gram, ArrayTerm(product)
-
-    def _is_read_once(self, M: Any) -> bool:
-        if self.weights is not None or not self._is_tiled(self._converted(M)):
-            return False
-        from labelfold.rows.loops import _triton_loops as loops
-
-        return loops.reads_once(self._stored, M.shape[1])
-
     def _product(self, M: Any) -> Any:
         """Return the stored rows times M."""
-        return self.stored @ M
+        return self._stored @ M
 
     def t(self, H: Any) -> Term:
         """Return X'H."""
         H = self._converted(H)
-        own = self if self._is_tiled(H) else self.exact_for_products
+        own = self.exact_for_products
         if own is not self:
             return own.t(H)
         if self.weights is not None:
             H = H * _column(self._converted(self.weights), H.ndim)
-        if self._is_tiled(H):
-            from labelfold.rows.loops import _triton_loops as loops
-
-            product = loops.transposed(self._stored, H, self._center_pair())
-            self._record(product)
-            return ArrayTerm(product)
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
@@ -243,35 +157,20 @@ class DeviceBlock(Block):
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
-        return by_runs(self.xp, products, self.stored, H)
+        return by_runs(self.xp, products, self._stored, H)
 
     def inner(self, A: Any, B: Any = None) -> Any:
         """Return A'A, or A'B, in float64."""
-        B = A if B is None else B
-        if B.ndim == 2 and for_gpu_loops(A, B):
-            from labelfold.rows.loops import _triton_loops as loops
-
-            if loops.takes(A.shape[1]) and loops.takes(B.shape[1]):
-                return loops.transposed(A, B)
-        return by_runs(self.xp, products, A, B)
+        return by_runs(self.xp, products, A, A if B is None else B)
 
     def gram(self) -> Term:
         """Return X'X."""
-        X = self._explicit
-        gram = by_runs(self.xp, products, X, X)
-        self._record(gram)
-        return ArrayTerm(gram)
+        return ArrayTerm(by_runs(self.xp, products, self.X, self.X))
 
     def colsum(self) -> Any:
         """Return the sum of the rows, added up in float64."""
         if self.weights is not None:
             return self.t(self.xp.ones_like(self.weights))
-        if for_gpu_loops(self._stored):
-            from labelfold.rows.loops import _triton_loops as loops
-
-            total = loops.column_sums(self._stored, self._center_pair())
-            self._record(total)
-            return total
         own = self.exact_for_products
         if own is not self:
             return own.colsum()
@@ -282,7 +181,7 @@ class DeviceBlock(Block):
 
     def _column_sums(self) -> Any:
         """Return the sum of the stored rows."""
-        return by_runs(self.xp, sums, self.stored)
+        return by_runs(self.xp, sums, self._stored)
 
     def colsq(self) -> Any:
         """Return the squared norm of each column."""
@@ -290,13 +189,13 @@ class DeviceBlock(Block):
 
     def sq(self) -> Any:
         """Return the squared norm of each row."""
-        X = self.stored if self.is_plain else self.X
+        X = self._dense() if self.is_plain else self.X
         return self.xp.astype(self.xp.linalg.vector_norm(X, axis=1), self.dtype, copy=False) ** 2
 
     def min(self) -> Any:
         """Return the smallest entry of each row."""
-        least = self.xp.min(self.stored if self.is_plain else self.X, axis=1)
-        return self.xp.astype(least, self.dtype, copy=False)
+        X = self._dense() if self.is_plain else self.X
+        return self.xp.astype(self.xp.min(X, axis=1), self.dtype, copy=False)
 
     def shift(self, center: Any, rest: Any = None) -> DeviceBlock:
         """Return the shifted rows."""
@@ -446,6 +345,17 @@ def _has_triton() -> bool:
 def has_float64(xp: Any, x: Any) -> bool:
     """Return whether the device of an array has float64."""
     return str(device(x)).partition(":")[0] != "mps"
+
+
+def is_host(device: Any) -> bool:
+    """Return whether a device is the host itself."""
+    return "cpu" in str(device).lower()
+
+
+def on_accelerator(x: Any) -> bool:
+    """Return whether an array is on a device other than the host, which has float64."""
+    xp = array_namespace(x)
+    return not is_host(device(x)) and has_float64(xp, x)
 
 
 def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:

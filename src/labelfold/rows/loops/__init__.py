@@ -1,4 +1,4 @@
-"""Compiled loops: products of sparse rows, the vector instructions they are made of, and products on a GPU."""
+"""Compiled loops: products of sparse rows, and the vector instructions they are made of."""
 
 import lazy_loader as lazy
 

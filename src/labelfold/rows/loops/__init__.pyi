@@ -1,7 +1,3 @@
-from ._triton_ratios import (
-    ratio_rows as ratio_rows,
-    ratio_sums as ratio_sums,
-)
 from ._vectors import (
     add_rows as add_rows,
     add_to_rows as add_to_rows,
