@@ -63,14 +63,20 @@ def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
     """Return H (m, k), the rows of minimum divergence for a fixed V (d, k) with column sums v.
 
     Each row stops when its gap is within 1e-8, or within ``tol`` if it converges slowly. It is computed in double
-    precision, by compiled loops on the host, and by functions of the array API on other devices.
+    precision, by compiled loops on the host, and for dense rows by functions of the array API on other devices.
     """
     return kernels(X).solve(V, v, tol, max_sweeps)
 
 
 def kernels(X: Any) -> HostKernels:
     """Return the functions of a block: the fastest loops differ for dense rows, sparse rows and rows of a device."""
-    return {"dense": HostKernels, "sparse": SparseKernels, "device": DeviceKernels}[X.kind](X)
+    kinds = {
+        "dense": HostKernels,
+        "sparse": SparseKernels,
+        "device": DeviceKernels,
+        "sparse device": SparseDeviceKernels,
+    }
+    return kinds[X.kind](X)
 
 
 class HostKernels:
@@ -179,6 +185,15 @@ class DeviceKernels(HostKernels):
     def column_sums(self, H: Any) -> Any:
         """Return the column sums of H."""
         return array_namespace(H).sum(H, axis=0)
+
+
+class SparseDeviceKernels(DeviceKernels):
+    """Functions of sparse rows on a device: sums make the rows dense, new rows are solved on the host."""
+
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+        """Return the rows of minimum divergence, by the loops over the non-zeros."""
+        H = as_rows(self.X.host()).map(solve_rows, shared=(to_host(V), to_host(v), tol, max_sweeps))
+        return to_device(self.X.xp, H, device(V))
 
 
 def extrapolated(H: Any, last: Any, beta: float, max_fall: float) -> Any:

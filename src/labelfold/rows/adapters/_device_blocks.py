@@ -217,7 +217,7 @@ class DeviceBlock(Block):
 
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
         """Return the features of the rows, computed on the host."""
-        return DeviceBlock(self._converted(np.asarray(transform(self.host())), self.dtype), self.xp)
+        return DeviceBlock(self._converted(np.asarray(transform(self.dense())), self.dtype), self.xp)
 
     def double(self) -> DeviceBlock:
         """Return the rows in float64, where the device has it; products with them keep the digits of X."""
@@ -232,7 +232,7 @@ class DeviceBlock(Block):
 
     def dense(self) -> np.ndarray:
         """Return the rows on the host."""
-        return self.host()
+        return to_host(self.X)
 
 
 class DeviceTriangle(Term):
