@@ -215,7 +215,7 @@ class CSRTransposed(Term):
             return total
         from labelfold.rows.loops import _sparse_products as sparse_products
 
-        if total is None and "column_copy" in vars(block):  # it was made before
+        if total is None and "column_copy" in vars(block):  # from an earlier product
             columns = block.column_copy
             return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
         if total is None:

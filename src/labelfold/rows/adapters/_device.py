@@ -55,7 +55,7 @@ class DeviceResults(RowResults):
         self._parts: list[Any] = []
 
     def store(self, start: int, stop: int, result: Any) -> None:
-        """Keep the results of rows ``start`` to ``stop``, which follow those before."""
+        """Append the results of rows ``start`` to ``stop``; blocks come in order."""
         check_results(result, stop - start)
         self._parts.append(result)
 
@@ -118,7 +118,7 @@ class DeviceRows(LocalRows):
                 return made
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
-                    self.check_finite()  # a value may be the cause of the error
+                    self.check_finite()  # a value that is not finite may have caused the error
                     raise
                 if self._bytes <= MIN_DEVICE_BYTES:
                     raise MemoryError(
@@ -226,7 +226,7 @@ class DeviceRows(LocalRows):
         if np.isfinite(squares).all():
             self._mean_squares = squares / self.shape[0]
         else:
-            self._check_values()  # squares may be too large where values are not
+            self._check_values()  # squares of finite values may overflow
         self._is_finite = True
 
     def _check_recorded(self) -> None:

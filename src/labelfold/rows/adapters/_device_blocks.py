@@ -459,7 +459,7 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
 
 
 def all_to_device(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
-    """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
+    """Return several arrays on a device, in one dtype: on a GPU in a single copy, as fast as that of one array."""
     if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MAX_LOCKED:
         return [to_device(xp, np.asarray(a, dtype=dtype), device) for a in arrays]
     if not arrays:

@@ -63,7 +63,7 @@ def _product(
             middle, remainder = load_centre(center, rest, column, shift, d)
             x = (x - middle[None, :]) - remainder[None, :]
         if SIGNS:
-            # Row sums of the negative entries, by the matrix units, which take x in any case.
+            # Sums of the negative entries of each row, as a product with ones: x is in the registers already.
             below = tl.dot(
                 tl.minimum(x, 0.0), tl.full((COLUMNS, K), 1.0, tl.float32), below, input_precision="tf32"
             )
@@ -253,7 +253,7 @@ def _sum_tiles(d: int, k: int) -> dict[str, Any]:
 
 @triton.jit
 def in_numbers(d, stride, STEP: tl.constexpr):
-    """Return the length and the distance of rows in numbers; with ``STEP`` 1 they are given in units."""
+    """Return the length and the distance of rows in numbers; with ``STEP`` 1 they are given in units of `_UNIT`."""
     if STEP == 1:
         d, stride = d * _UNIT, stride * _UNIT
     return d, stride
