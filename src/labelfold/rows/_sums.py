@@ -64,7 +64,7 @@ class ArrayTerm(Term):
         return total + self.part
 
 
-class Together(Term):
+class CombinedSums(Term):
     """Several partial sums, from which ``finish`` computes one result."""
 
     def __init__(self, finish: Callable[[tuple], Any], *parts: Any) -> None:

@@ -12,7 +12,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
-from labelfold.rows._sums import ArrayTerm, Term, Together, unshift
+from labelfold.rows._sums import ArrayTerm, CombinedSums, Term, unshift
 
 # Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
 RUN = 1024
@@ -26,7 +26,7 @@ _MAX_LOCKED = 64_000_000
 _APART = 64
 
 
-class Owner(Protocol):
+class CheckedRows(Protocol):
     """The rows that a block is a part of."""
 
     def check_finite(self) -> None:
@@ -51,7 +51,7 @@ class DeviceBlock(Block):
         The rows as they are stored.
     xp : namespace
         Of the array.
-    owner : Owner, optional
+    owner : CheckedRows, optional
         The rows that these are a part of; without it the values have been checked.
     center : array of shape (d,), optional
         Subtracted from every row.
@@ -69,7 +69,7 @@ class DeviceBlock(Block):
         self,
         stored: Any,
         xp: Any,
-        owner: Owner | None = None,
+        owner: CheckedRows | None = None,
         center: Any = None,
         weights: Any = None,
         dtype: Any = None,
@@ -239,7 +239,7 @@ class DeviceBlock(Block):
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
+        return CombinedSums(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
@@ -278,7 +278,7 @@ class DeviceBlock(Block):
         total = self._column_sums()
         if self.center is None:
             return total
-        return Together(partial(_unshift, center=self.full_center), total, float(self.shape[0]))
+        return CombinedSums(partial(_unshift, center=self.full_center), total, float(self.shape[0]))
 
     def _column_sums(self) -> Any:
         """Return the sum of the stored rows."""
