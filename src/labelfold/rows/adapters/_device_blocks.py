@@ -14,7 +14,8 @@ from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, CombinedSums, Term, unshift
 
-# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
+# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64. The round-off of a
+# sum is about the square root of its length, here 32 units.
 RUN = 1024
 # Bytes that a thread copies from a GPU at a time.
 _PIECE = 8_000_000
