@@ -53,13 +53,12 @@ ASKING = {
     "app/registry/_adapters.py": 1,  # scikit-learn has other estimators for a sparse X
     "features/_forms.py": 1,  # whether float32 halves what all rows take in memory
     "features/_kernel_map.py": 1,  # all rows are kept sparse, or all are centred
-    "numerics/_gram.py": 1,  # sums of squares of sparse rows are centred afterwards, and lose digits
+    "numerics/_gram.py": 1,  # squares of sparse rows are centred afterwards, and lose digits; for subspace/ too
     "numerics/_linear_svm.py": 1,  # coordinate descent reads a dense and a sparse row in two loops
     "numerics/_ridge_krylov.py": 1,  # many passes: sparse rows are read in single precision first
     "numerics/_ridge_regression.py": 3,  # which factor keeps the digits
     "semi_supervised/_graph.py": 2,  # the user's matrix of pairs of rows; neighbours among all rows
     "semi_supervised/_views.py": 1,  # kernels of all rows at once
-    "subspace/_source.py": 1,  # which of X and X'X is smaller, for all rows at once
 }
 
 
