@@ -71,8 +71,10 @@ lint: $(VENV)/.lint
 	$(CHECK_SCHEMA)github-issue-config .github/ISSUE_TEMPLATE/config.yml
 	$(CHECK_SCHEMA)github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
-types: $(VENV)/.test
+# Mypy checks the code, Pyright what editors know of the public names. Pyright comes with Node, from PyPI.
+types: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/mypy
+	$(BIN)/python tests/public_types.py $(LINT)/pyright
 
 format: $(VENV)/.lint
 	$(LINT)/ruff check --fix .

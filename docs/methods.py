@@ -73,17 +73,22 @@ def typing_cases() -> str:
 
 def readme() -> str:
     """Return the text of the README with the table of methods, in the order in which `compare` runs them."""
-    public = {name.lower(): name for family in labelfold._FAMILIES for name in estimators(family)}
+    # From the doors of the families: `labelfold` has read its own names before a new method was among them.
+    public = {
+        name.lower(): getattr(import_module(f"labelfold.{family}"), name)
+        for family in labelfold._FAMILIES
+        for name in estimators(family)
+    }
     lines = ["| method | what it does | learns from |", "|---|---|---|"]
     for method in ranked_methods():
-        name = public.get(method.name.replace("-", ""))
-        if name is not None:
-            doc = getattr(labelfold, name).__doc__
+        estimator = public.get(method.name.replace("-", ""))
+        if estimator is not None:
+            doc = estimator.__doc__
             what = " ".join(doc.split("\n\n")[0].split()).rstrip(".")
             rows = "labelled rows" if method.labels == "supervised" else "all rows"
             paper = "" if method.paper.startswith("labelfold's own") else f" ({cited(doc)})"
-            lines.append(f"| `{name}` | {what}{paper} | {rows} |")
-    assert len(lines) == len(public) + 2, "a public estimator has no record in app/registry/"
+            lines.append(f"| `{estimator.__name__}` | {what}{paper} | {rows} |")
+    assert len(lines) == len(public) + 2, "a public estimator has no record in app/registry/ with its name"
     return replaced(README, "<!-- Written by `make docs`. -->", "<!-- End. -->", lines)
 
 

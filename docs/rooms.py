@@ -107,10 +107,11 @@ def places(graph: dict[str, set[str]], height: dict[str, int]) -> dict[str, tupl
     width = max(len(row) for row in rows) * (BOX[0] + GAP)
     x = {}
     for row in rows:
-        ranked = sorted(
-            row, key=lambda r: (sum(x[t] for t in graph[r]) / len(graph[r]) if graph[r] else width / 2, r)
-        )
-        for i, here in enumerate(ranked):
+        below = {r: sum(x[t] for t in graph[r]) / len(graph[r]) if graph[r] else width / 2 for r in row}
+        if len(row) == 1:  # arrows of higher rooms pass beside it
+            x |= below
+            continue
+        for i, here in enumerate(sorted(row, key=lambda r: (below[r], r))):
             x[here] = width * (i + 0.5) / len(row)
     top = max(height.values())
     return {r: (x[r], (top - height[r]) * STEP + BOX[1]) for r in graph}

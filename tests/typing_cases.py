@@ -14,6 +14,7 @@ from labelfold import (
     LDA,
     PCALS,
     SSDR,
+    LabelFold,
     LapRLS,
     NMFAlpha,
     Recipe,
@@ -23,6 +24,7 @@ from labelfold import (
     semi_supervised,
     subspace,
 )
+from labelfold.app.report import Comparison
 
 
 def names_lead_to_their_classes(X: Any, y: Any) -> None:
@@ -36,6 +38,23 @@ def names_lead_to_their_classes(X: Any, y: Any) -> None:
     assert_type(factorization.NMFAlpha().fit(X, y), NMFAlpha)
     assert_type(subspace.PCALS().fit(X, y), PCALS)
     assert_type(semi_supervised.LapRLS().fit(X, y), LapRLS)
+
+
+def results_have_types(y: np.ndarray, tensor: object) -> None:
+    # NumPy arrays, too; but to mypy they are of any shape and dtype, and it then chooses no overload.
+    assert_type(LDA().fit_transform([[0.0], [1.0]], y), np.ndarray)
+    assert_type(LabelFold().fit_transform("rows.npy", y), np.ndarray)
+    for path in ("rows.npy", "rows.csv"):
+        assert_type(LDA().fit(path, y).transform(path), np.ndarray)
+        assert_type(CCA().fit(path, y).transform(path), np.ndarray)
+        assert_type(PCALS().fit(path, y).transform(path), np.ndarray)
+        assert_type(NMFAlpha().fit(path, y).transform(path), np.ndarray)
+        assert_type(LabelFold().fit(path, y).transform(path), np.ndarray)
+    # On a device or a cluster results stay there.
+    assert_type(LDA().fit(tensor, y).transform(tensor), Any)
+    assert_type(LDA().set_params(ridge=1.0), LDA)
+    assert_type(labelfold.compare(tensor, y), Comparison)
+    assert_type(labelfold.load("model.skops"), Any)  # any estimator of labelfold or scikit-learn
 
 
 def names_that_are_not_there() -> None:

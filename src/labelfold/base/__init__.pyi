@@ -7,6 +7,7 @@ from ._descent import (
 from ._estimator import (
     ITERATIONS as ITERATIONS,
     Decisions as Decisions,
+    HostRows as HostRows,
     KernelForm as KernelForm,
     LinearReducer as LinearReducer,
     Reducer as Reducer,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -69,6 +70,8 @@ def constraints(*names: str, **own: Any) -> dict[str, Any]:
     return {name: _SHARED[name] for name in names} | own
 
 
+# Containers whose row results are NumPy arrays. Those of others are on their device or cluster.
+HostRows = np.ndarray | Sequence[Any] | str | os.PathLike[str]
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 # Log odds of a label, or of a class against all others, if the score equals its target.
 _LOG_ODDS = 2.0
@@ -90,6 +93,10 @@ class RowsEstimator(BaseEstimator):
 
     # Whether `fit` needs y.
     _needs_labels: ClassVar[bool] = True
+
+    if TYPE_CHECKING:  # methods of scikit-learn, which has no types
+
+        def set_params(self, **params: Any) -> Self: ...
 
     def _validate_params(self) -> None:
         """Check the parameters; booleans do not count as numbers."""
@@ -153,6 +160,14 @@ class RowsEstimator(BaseEstimator):
 
 class RowsTransformer(TransformerMixin, RowsEstimator):
     """An estimator with ``transform``."""
+
+    if TYPE_CHECKING:  # methods of scikit-learn, which has no types
+
+        @overload
+        def fit_transform(self, X: HostRows, y: Any = None, **fit_params: Any) -> np.ndarray: ...
+        @overload
+        def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any: ...
+        def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any: ...
 
     def __sklearn_tags__(self) -> Any:
         """Declare that float32 stays float32."""
@@ -280,6 +295,10 @@ class Scores(NamedTuple):
 class LinearReducer(Reducer):
     """A transformer whose output is (X - mean) times ``components_``."""
 
+    @overload
+    def transform(self, X: HostRows) -> np.ndarray: ...
+    @overload
+    def transform(self, X: Any) -> Any: ...
     def transform(self, X: Any) -> Any:
         """Project rows onto the components.
 

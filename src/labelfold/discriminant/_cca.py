@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import fitting
+from labelfold.base import HostRows, fitting
 from labelfold.discriminant._opls import OPLS
 from labelfold.discriminant._two_stage import (
     ROUND_OFF,
@@ -143,6 +143,12 @@ class CCA(OPLS):
         self.y_components_: np.ndarray = (found.targets / root[:, None]) @ self._link(summary.y_scatter)
         self.y_mean_: np.ndarray = summary.y_mean
 
+    @overload
+    def transform(self, X: HostRows, y: None = None) -> np.ndarray: ...
+    @overload
+    def transform(self, X: Any, y: None = None) -> Any: ...
+    @overload
+    def transform(self, X: Any, y: Any) -> tuple[Any, np.ndarray]: ...
     def transform(self, X: Any, y: Any = None) -> Any:
         """Project rows, and their targets if given.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import Iterative, Reducer, constraints
+from labelfold.base import HostRows, Iterative, Reducer, constraints
 from labelfold.factorization._device_rows import least_squares_rows
 from labelfold.labels import Labels
 from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
@@ -41,6 +41,10 @@ class Factorisation(Iterative, Reducer):
         tol=[Interval(Real, 0, None, closed="left")],  # 0 takes max_iter iterations
     )
 
+    @overload
+    def transform(self, X: HostRows) -> np.ndarray: ...
+    @overload
+    def transform(self, X: Any) -> Any: ...
     def transform(self, X: Any) -> Any:
         """Embed rows without labels, each by its best approximation with the components.
 

@@ -268,7 +268,7 @@ class TfIdf(ColumnForm):
 
 
 # The forms by their names.
-FORMS = {
+FORMS: dict[str, type[ColumnForm]] = {
     "as they are": AsTheyAre,
     "unit variance": UnitVariance,
     "ranks": Ranks,

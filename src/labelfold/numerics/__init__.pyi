@@ -4,6 +4,7 @@ from ._block_cg import (
 )
 from ._gram import (
     Gram as Gram,
+    provisional_center as provisional_center,
 )
 from ._linear_svm import (
     LinearSVM as LinearSVM,

@@ -143,7 +143,7 @@ class RowTargets:
         table = np.divide(Q, roots, out=np.zeros_like(Q), where=roots > 0)
         return RowTargets(table, self.codes, self.counts), mix
 
-    def sums(self, rows: Rows, f: Callable[..., tuple]) -> tuple:
+    def sums(self, rows: Rows, f: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the sums of ``f(X, T, numbers)`` over rows in one pass; the last is X' times `target_block`."""
         if self.codes is None:
             return rows.sum(f, self.table)

@@ -36,13 +36,13 @@ import numpy as np
 from scipy import sparse
 
 from labelfold.rows._sums import (
+    CombinedSums,
     CSRGram,
     CSRNormal,
     CSRTransposed,
     DenseGram,
     DenseTransposed,
     Term,
-    Together,
     Triangle,
     WidenedTransposed,
     add_product,
@@ -267,7 +267,7 @@ class CSRBlock(Block):
         """Return X'H."""
         H = np.asarray(H, dtype=self.dtype)
         if H.ndim == 1:
-            return Together(only_column, self.t(H[:, None]))
+            return CombinedSums(only_column, self.t(H[:, None]))
         return CSRTransposed(self, H)
 
     def normal(self, M: np.ndarray) -> Term:
@@ -361,21 +361,21 @@ class ShiftedBlock(Block):
 
     def t(self, H: np.ndarray) -> Term:
         """Return X'H - a (u'H)."""
-        return Together(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
+        return CombinedSums(partial(unshift, center=self.center), self.block.t(H), self.u @ H)
 
     def gram(self) -> Term:
         """Return X'X - X'u a' - a u'X + (u'u) a a'."""
         finish = partial(unshift_gram, center=self.center)
-        return Together(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
+        return CombinedSums(finish, self.block.gram(), self.block.t(self.u[:, None]), self.u @ self.u)
 
     def colsum(self) -> Term:
         """Return the sum of the rows."""
-        return Together(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
+        return CombinedSums(partial(unshift, center=self.center), self.block.colsum(), self.u.sum())
 
     def colsq(self) -> Term:
         """Return the squared norm of each column."""
         finish = partial(unshift_squares, center=self.center)
-        return Together(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
+        return CombinedSums(finish, self.block.colsq(), self.block.t(self.u), self.u @ self.u)
 
     def sq(self) -> np.ndarray:
         """Return the squared norm of each row."""

@@ -18,7 +18,8 @@ from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
 # Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
-# One loop over X, M and the sum is faster than two products while M and the sum take at most this many bytes.
+# One loop over X, M and the sum is faster than two products while M and the sum take at most this many bytes. That is
+# half of a cache of 32 MB, since each thread has its own sum. One thread gains up to 64 MB (benchmarks/limits.py).
 _CACHED = 16_000_000
 # The C type of the routine's arguments, as far as it does not depend on the precision.
 _KNOWN = b"void (char *, char *, int *, int *, "
@@ -64,7 +65,7 @@ class ArrayTerm(Term):
         return total + self.part
 
 
-class Together(Term):
+class CombinedSums(Term):
     """Several partial sums, from which ``finish`` computes one result."""
 
     def __init__(self, finish: Callable[[tuple], Any], *parts: Any) -> None:
@@ -215,7 +216,7 @@ class CSRTransposed(Term):
             return total
         from labelfold.rows.loops import _sparse_products as sparse_products
 
-        if total is None and "column_copy" in vars(block):  # it was made before
+        if total is None and "column_copy" in vars(block):  # from an earlier product
             columns = block.column_copy
             return sparse_products.csr_product(columns.data, columns.indices, columns.indptr, H)
         if total is None:

@@ -145,9 +145,7 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
     array([[ 2., -2.],
            [-2.,  2.]])
     """
-    L = csgraph_laplacian(W, normed=normalized)
-    # Not row-wise: a matrix of pairs of rows, whose entries SciPy returns in no order.
-    return sparse.csr_array(L) if sparse.issparse(L) else L
+    return as_rows(csgraph_laplacian(W, normed=normalized)).whole().raw  # CSR, where SciPy returns triples
 
 
 def _points(rows: Rows, metric: str) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import Decisions, RowsTransformer, constraints, fitting
+from labelfold.base import Decisions, HostRows, RowsTransformer, constraints, fitting
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
@@ -278,6 +278,10 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             self._learn_labels(self._read_labels(y, n), full=full)
         return self
 
+    @overload
+    def transform(self, X: HostRows) -> np.ndarray: ...
+    @overload
+    def transform(self, X: Any) -> Any: ...
     def transform(self, X: Any) -> Any:
         """Embed rows, each independently of the others.
 

@@ -10,7 +10,7 @@ import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import ITERATIONS, Decisions, LinearReducer, classifies, constraints, fitting
+from labelfold.base import ITERATIONS, Decisions, HostRows, LinearReducer, classifies, constraints, fitting
 from labelfold.labels import Labels
 from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
@@ -36,6 +36,19 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
     A subclass defines the space of the rows. `LinearReducer.transform` of the model of the first p directions already
     wraps its output in the requested container, with p column names, so nothing is wrapped here.
     """
+
+    components_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    coef_path_: np.ndarray
+    intercept_path_: np.ndarray
+    gains_: np.ndarray
+    objective_: np.ndarray
+    mean_: np.ndarray
+    reconstruction_: float
+    n_components_: int
+    n_iter_: int
+    cv_results_: dict[str, Any]
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _parameter_constraints = {
@@ -186,6 +199,10 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
                 ConvergenceWarning,
             )
 
+    @overload
+    def transform(self, X: HostRows, n_components: int | None = None) -> np.ndarray: ...
+    @overload
+    def transform(self, X: Any, n_components: int | None = None) -> Any: ...
     def transform(self, X: Any, n_components: int | None = None) -> Any:
         """Project rows onto the directions.
 

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
-from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg
+from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg, provisional_center
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
 # Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
@@ -103,11 +103,10 @@ class Source:
         n, d = rows.shape
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y, self.dimension = labels, Y, min(n, d)
-        some = rows.take(labels.index[:64])
+        near, is_sparse = provisional_center(rows, labels.index, 64)
         self.is_matrix = 8 * d * d <= max_gram_bytes and (
             d <= _MATRIX_COLUMNS or is_slow or not rows.in_memory
         )
-        is_sparse = some.whole().is_sparse
         if is_sparse:  # the matrix is at most as large as X
             self.is_matrix &= rows.row_bytes() <= _SPARSE_BYTES and n * rows.row_bytes() >= 8 * d * d
         # Cross-validation reads 64 labelled rows into memory in any case.
@@ -115,10 +114,8 @@ class Source:
         self.drawn = np.sort(np.random.default_rng(random_state).permutation(len(Y))[:n_drawn])
         labelled, mask = labelled_rows(rows, labels, max_gram_bytes)
         self._rows, self._all = rows, None
-        # An estimate of the mean, so that sums of squares about it do not cancel.
-        near, lost = np.zeros(d), 0.0
-        if center:
-            near = some.mean().astype(rows.dtype).astype(np.float64)
+        # Sums of squares about an estimate of the mean do not cancel.
+        near, lost = near if center else np.zeros(d), 0.0
         if self.is_matrix:
             # Sparse rows are squared before they are centred, which loses digits.
             in_one = mask is not None or labels.all_labelled

@@ -42,7 +42,7 @@ def installed(package: str, message: str) -> Any:
         return Absent(message)
 
 
-pa = installed("pyarrow", _NEEDED)
+pa: Any = installed("pyarrow", _NEEDED)
 pc = installed("pyarrow.compute", _NEEDED)
 
 

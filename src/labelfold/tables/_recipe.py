@@ -177,7 +177,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> np.ndarray | sp.csr_array:
         """Fit, and return the matrix of the rows; see `fit` and `transform`."""
         table = self._table(X, reset=True)
         n = table.num_rows
@@ -207,7 +207,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         made = self.transformer_.fit_transform(_parsed(some, used))
         return self._matrix(made) if len(places) == n else self._transformed(table)[0]
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> np.ndarray | sp.csr_array:
         """Return the matrix of the rows.
 
         Parameters
@@ -390,7 +390,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             count_unseen(self.transformer_, block.select(self.used_))
             return tally
 
-    def _matrix(self, made: Any) -> Any:
+    def _matrix(self, made: Any) -> np.ndarray | sp.csr_array:
         return sp.csr_array(made) if self.transformer_.sparse_output_ else made
 
     def _given(self, names: list[str]) -> dict[str, str]:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
+from labelfold.app.registry._adapters import Shape
 from labelfold.features import FORMS as COLUMN_FORMS, looks_like_counts
-from labelfold.rows import as_rows
 
 AS_IS, UNIT_VARIANCE, RANKS, TF_IDF = "as they are", "unit variance", "ranks", "tf-idf"
 FORMS = (AS_IS, UNIT_VARIANCE, RANKS, TF_IDF)
@@ -88,7 +88,7 @@ def column_kind(X: Any) -> ColumnKind:
     most = int(np.clip(_MAX_VALUES // max(d, 1), 100, _MAX_ROWS))
     if n > most:
         X = X[np.linspace(0, n - 1, most).astype(int)]
-    if as_rows(X[:1]).is_sparse:
+    if Shape.of(X).sparse:
         return _COUNTS if looks_like_counts(X) else _of_sparse(sp.csc_array(X))
     X = np.asarray(X, dtype=np.float64)
     low, high = X.min(axis=0), X.max(axis=0)

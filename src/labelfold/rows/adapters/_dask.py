@@ -100,7 +100,7 @@ class DaskRows(Rows):
                 run_group, g, sent, rows._held(g), rows._spans(g), *columns
             )
 
-        # Row state needs no chunks.
+        # Results for the user are cut into chunks; row state, which only later passes read, is not.
         kept, report = self._computed(begin, aligned, only_sums, None if only_sums or chained else 2)
         self._checked = True
         return self._assemble(kept, report), report.sums.finish()
@@ -127,7 +127,7 @@ class DaskRows(Rows):
 
             def start() -> tuple[list, list, dict]:
                 runs = [make(g, [parts[g] for parts, _ in columns]) for g in range(len(self._groups))]
-                if only_sums:  # the whole result is fetched, which saves a task
+                if only_sums:  # no row results to keep: the result of each task is fetched as it is
                     return [], self._tree(runs), {}
                 reports = self._tree([self._submit(report_of, g, task) for g, task in enumerate(runs)])
                 return runs, reports, {} if ndim is None else self._cut(runs, ndim)
@@ -274,7 +274,7 @@ class DaskRows(Rows):
             for here in self._shares(index)
         ]
         found = self._mapped(own, h, ndim=h.ndim)
-        del found.__dict__[_ROW_STATE]  # it would keep the row state that it was made of
+        del found.__dict__[_ROW_STATE]  # otherwise the result would keep h in the workers' memory
         return found
 
     def _shares(self, index: np.ndarray) -> Iterator[np.ndarray]:

@@ -56,7 +56,7 @@ class DeviceResults(RowResults):
         self._parts: list[Any] = []
 
     def store(self, start: int, stop: int, result: Any) -> None:
-        """Keep the results of rows ``start`` to ``stop``, which follow those before."""
+        """Append the results of rows ``start`` to ``stop``; blocks come in order."""
         check_results(result, stop - start)
         self._parts.append(result)
 
@@ -216,7 +216,7 @@ class DeviceRows(LocalRows):
         if np.isfinite(squares).all():
             self._mean_squares = squares / self.shape[0]
         else:
-            self._check_values()  # squares may be too large where values are not
+            self._check_values()  # squares of finite values may overflow
         self._is_finite = True
 
     def _to_device(self, a: np.ndarray) -> Any:

@@ -12,9 +12,10 @@ from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
-from labelfold.rows._sums import ArrayTerm, Term, Together, unshift
+from labelfold.rows._sums import ArrayTerm, CombinedSums, Term, unshift
 
-# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64.
+# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64. The round-off of a
+# sum is about the square root of its length, here 32 units.
 RUN = 1024
 # Bytes that a thread copies from a GPU at a time.
 _PIECE = 8_000_000
@@ -26,7 +27,7 @@ _MAX_LOCKED = 64_000_000
 _APART = 64
 
 
-class Owner(Protocol):
+class CheckedRows(Protocol):
     """The rows that a block is a part of."""
 
     def may_center_products(self, center: Any) -> bool:
@@ -45,7 +46,7 @@ class DeviceBlock(Block):
         The rows as they are stored.
     xp : namespace
         Of the array.
-    owner : Owner, optional
+    owner : CheckedRows, optional
         The rows that these are a part of.
     center : array of shape (d,), optional
         Subtracted from every row.
@@ -63,7 +64,7 @@ class DeviceBlock(Block):
         self,
         stored: Any,
         xp: Any,
-        owner: Owner | None = None,
+        owner: CheckedRows | None = None,
         center: Any = None,
         weights: Any = None,
         dtype: Any = None,
@@ -153,7 +154,7 @@ class DeviceBlock(Block):
         product = ArrayTerm(self._transposed(H))
         if self.center is None:
             return product
-        return Together(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
+        return CombinedSums(partial(_unshift, center=self.full_center), product, by_runs(self.xp, sums, H))
 
     def _transposed(self, H: Any) -> Any:
         """Return the stored rows' X'H in float64."""
@@ -177,7 +178,7 @@ class DeviceBlock(Block):
         total = self._column_sums()
         if self.center is None:
             return total
-        return Together(partial(_unshift, center=self.full_center), total, float(self.shape[0]))
+        return CombinedSums(partial(_unshift, center=self.full_center), total, float(self.shape[0]))
 
     def _column_sums(self) -> Any:
         """Return the sum of the stored rows."""
@@ -369,7 +370,7 @@ def to_device(xp: Any, a: np.ndarray, device: Any, dtype: Any = None) -> Any:
 
 
 def all_to_device(xp: Any, arrays: Sequence[np.ndarray], device: Any, dtype: np.dtype) -> list[Any]:
-    """Return several arrays on a device, in one dtype: on a GPU in one copy, which takes as long as that of one."""
+    """Return several arrays on a device, in one dtype: on a GPU in a single copy, as fast as that of one array."""
     if not _is_gpu(device) or sum(a.nbytes for a in arrays) > _MAX_LOCKED:
         return [to_device(xp, np.asarray(a, dtype=dtype), device) for a in arrays]
     if not arrays:

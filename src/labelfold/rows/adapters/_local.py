@@ -29,7 +29,7 @@ class RowResults:
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
-        self.values: Any = None  # of all rows; None if there are none
+        self.values: Any = None  # of all rows; None until a block has some
         self._lock = Lock()
 
     def store(self, start: int, stop: int, result: Any) -> None:
