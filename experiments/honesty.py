@@ -4,8 +4,7 @@
     python experiments/honesty.py --quick    a small test, seconds
 
 Each table has some labelled rows; the labels of the others are hidden from the command and known to the experiment. A
-run is the command itself, then the predictions of its model for the hidden rows. Rows are written to honesty.csv as
-soon as they are known, and a re-run computes only missing ones; honesty.md is written from them.
+run is the command itself, then the predictions of its model for the hidden rows.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -256,12 +255,7 @@ def write_report(results: Results, path: Path) -> None:
 PARTS = {"all": run}
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, write the report, and return its path."""
-    return experiment(
-        __doc__, "honesty", Plan(), QUICK, PARTS, write_report, arguments, settings=SETTINGS, draws=int
-    )
-
+main = experiment(__doc__, "honesty", Plan(), QUICK, PARTS, write_report, settings=SETTINGS, draws=int)
 
 if __name__ == "__main__":
     main()

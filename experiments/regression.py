@@ -3,13 +3,11 @@
     python experiments/regression.py            everything, some minutes
     python experiments/regression.py --quick    a small test, seconds
 
-Some rows of each set keep their number, the others are predicted. Rows are written to regression.csv as soon as they
-are known, and a re-run computes only missing ones; regression.md is written from them.
+Some rows of each set keep their number, the others are predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -105,10 +103,7 @@ def write_report(results: Results, path: Path) -> None:
 PARTS = {"all": run}
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, write the report, and return its path."""
-    return experiment(__doc__, "regression", Plan(), QUICK, PARTS, write_report, arguments)
-
+main = experiment(__doc__, "regression", Plan(), QUICK, PARTS, write_report)
 
 if __name__ == "__main__":
     main()
