@@ -132,7 +132,7 @@ def versions() -> str:
 
 
 # What may differ between the seeds of a packed row, and what stands between their values.
-PACKED, BETWEEN = ("seed", "ours", "relative", "seconds"), ";"
+PACKED, BETWEEN = ("seed", "ours", "relative", "seconds", "versions"), ";"
 
 
 class Results:
