@@ -184,21 +184,32 @@ def lanczos(X: sparse.csr_array, H: np.ndarray, ridge: float) -> np.ndarray:
     return solve_triangular(L, Q, lower=True, trans="T", check_finite=False)
 
 
+def centred(X: sparse.csr_array, transposed: sparse.sparray) -> LinearOperator:
+    """Return the centred X as an operator, without forming it; ``transposed`` is X' in any layout."""
+    mean = X.mean(axis=0)
+    return LinearOperator(
+        X.shape,
+        matvec=lambda v: X @ v - mean @ v,
+        rmatvec=lambda u: transposed @ u - mean * u.sum(),
+        dtype=np.float64,
+    )
+
+
+def one_by_one(
+    operator: LinearOperator, T: np.ndarray, ridge: float, tol: float, most: int
+) -> tuple[np.ndarray, int]:
+    """Return the ridge regression of each column of T by SciPy's LSQR, and the most iterations of a column."""
+    fits = [scipy_lsqr(operator, t, damp=np.sqrt(ridge), atol=tol, btol=tol, iter_lim=most) for t in T.T]
+    return np.column_stack([fit[0] for fit in fits]), max(fit[2] for fit in fits)
+
+
 def lsqr(X: sparse.csr_array, H: np.ndarray, ridge: float, tol: float = 1e-8) -> tuple[np.ndarray, int]:
     """Return W (d, k) as the paper's two stages do, and the most iterations of a target.
 
     Stage 1 is LSQR on the centred X, one target of H at a time; stage 2 the small eigenproblem.
     """
-    n, mean, Xt = X.shape[0], X.mean(axis=0), X.T.tocsr()
-    centred = LinearOperator(
-        X.shape,
-        matvec=lambda v: X @ v - mean @ v,
-        rmatvec=lambda u: Xt @ u - mean * u.sum(),
-        dtype=np.float64,
-    )
-    T = H - H.mean(axis=0)
-    fits = [scipy_lsqr(centred, t, damp=np.sqrt(ridge), atol=tol, btol=tol, iter_lim=10 * n) for t in T.T]
-    W1 = np.column_stack([fit[0] for fit in fits])
+    T, Xt = H - H.mean(axis=0), X.T.tocsr()
+    W1, n_iter = one_by_one(centred(X, Xt), T, ridge, tol, 10 * X.shape[0])
     values, E = np.linalg.eigh(W1.T @ (Xt @ T))
     keep = values > 1e-11 * values[-1]
-    return W1 @ (E[:, keep] / np.sqrt(values[keep])), max(fit[2] for fit in fits)
+    return W1 @ (E[:, keep] / np.sqrt(values[keep])), n_iter
