@@ -29,7 +29,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calls import environment, loaded
+from disk import environment, loaded
 from record import PARTS, add
 
 # These parts run commands in forked children, in which threads do not exist.
