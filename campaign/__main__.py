@@ -53,7 +53,7 @@ def campaign(
     for i, part in enumerate(parts):
         own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
         until = time.perf_counter() + (end - time.perf_counter()) / (len(parts) - i)
-        left = until - time.perf_counter() if i else seconds
+        left = until - time.perf_counter()
         while left > 0:
             command = [sys.executable, __file__, "--part", part, "--seconds", f"{left}", "--seed", f"{seed}"]
             command += ["--record", str(record), "--longest", f"{longest}"]

@@ -140,11 +140,18 @@ class Report:
         """Add paragraphs or headings."""
         self.parts.extend(paragraphs)
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Add a table; the first column is text, the others are numbers."""
+    def table(self, header: str | Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Add a table; the first column is text, the others are numbers. A header in words has bars between them."""
+        header = header.split(" | ") if isinstance(header, str) else header
         lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
         lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
         self.parts.append("\n".join(lines))
+
+    def grid(
+        self, corner: str, names: Iterable[str], heads: Sequence[str], cell: Callable[[str, str], str]
+    ) -> None:
+        """Add a table of cell(name, head): names down, heads across."""
+        self.table([corner, *heads], [[name, *(cell(name, head) for head in heads)] for name in names])
 
     def figure(self, name: str, caption: str, draw: Callable[[Any], Any]) -> None:
         """Add the figure that ``draw(pyplot)`` returns as NAME.png, or a sentence on why it is missing."""

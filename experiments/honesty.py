@@ -244,7 +244,7 @@ def write_report(results: Results, path: Path) -> None:
     page.table(["setting", "labels", "runs", "promised", "true", "held", *_SAID], lines)
     docs = {name: (make.__doc__ or "").strip().removeprefix("Return ") for name, make in SETTINGS.items()}
     page.table(
-        ["setting", "what it is", "held"],
+        "setting | what it is | held",
         [[name, docs[name], f"{np.mean(holds):.1%} of {len(holds)}"] for name, holds in held.items()],
     )
     every = [hold for holds in held.values() for hold in holds]

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 
 from common import Report, experiment, seconds
-from data_sets import Data, rng_of
+from data_sets import Data, masked, rng_of
 from labelfold.factorization._lsdr import LSDR
 from labelfold.factorization._nsdr import NSDR
 from labelfold.factorization._offset_model import factor_cost
@@ -108,8 +108,7 @@ def errors(
             model = make_pipeline(PCA(variance if variance < 1 else None, svd_solver="full"), model)
         found = model.fit(X[known], y[known]).predict(X[asked])
         return float(np.mean(found != y[asked]))
-    few = np.full(len(y), -1)
-    few[known] = y[known]
+    few = masked(y, known)
     if "share" in options:
         options["n_components"] = max(1, round(options.pop("share") * X.shape[1]))
     limits = {"max_iter": min(options.pop("iterations", max_iter), max_iter), "tol": 1e-4}
@@ -215,8 +214,7 @@ def convergence(results: Results, plan: Plan) -> None:
     """Write both parts of the objective and both errors on ionosphere after several numbers of iterations."""
     data = read("ionosphere", plan.most_rows)
     train, test = folds(data, plan.folds)[0]
-    few = np.full(len(data.y), -1)
-    few[train] = data.y[train]
+    few = masked(data.y, train)
     for count in plan.iterations:
         key = partial(row_key, "Figure 3", data, seed=0, iterations=count)
         if results.has(**key(method="test error")):
@@ -285,19 +283,13 @@ def _report_table(page: Report, results: Results) -> None:
         "here the number of iterations, 10 or 30, is chosen in their place.",
     )
     sets = grouped(rows, "dataset")
-    lines = [[name, *(_cell(rows, name, method) for method in METHODS)] for name in FILES if name in sets]
-    page.table(["set", *METHODS], lines)
+    names = [name for name in FILES if name in sets]
+    page.grid("set", names, METHODS, lambda name, method: _cell(rows, name, method))
     given = results.select(part="Table 2, the paper's parameters")
     if given:
         page.text("The same folds with the parameters of the paper's Table 1, nothing searched:")
-        page.table(
-            ["set", *TABLE_1_NAMES],
-            [
-                [name, *(_cell(given, name, method) for method in TABLE_1_NAMES)]
-                for name in FILES
-                if name in grouped(given, "dataset")
-            ],
-        )
+        names = [name for name in FILES if name in grouped(given, "dataset")]
+        page.grid("set", names, list(TABLE_1_NAMES), lambda name, method: _cell(given, name, method))
     page.text("Seconds of processor time that a search took, mean over sets and folds:")
     spent = [f"{values([r for r in rows if r['method'] == m], 'seconds').mean():.2f}" for m in METHODS]
     page.table(METHODS, [spent])

@@ -20,7 +20,7 @@ from scipy.stats import qmc
 from sklearn.svm import SVC
 
 from common import Report, at_most, experiment
-from data_sets import SHAPES, Data
+from data_sets import SHAPES, Data, masked
 from labelfold.factorization import NSDR
 from nsdr_sets import FILES, GRIDS, PAPER, PUBLISHED, SCALINGS, TABLE_1, folds, read
 from result_rows import Results, Row, grouped, parameter, row_key, spread, values
@@ -66,8 +66,7 @@ def drawn(points: int) -> list[dict[str, Any]]:
 def predicted(data: Data, known: np.ndarray, options: dict[str, Any], start: str, most: int) -> np.ndarray:
     """Return the classes of all rows, those that are not known as NSDR predicts them."""
     options = dict(options)
-    few = np.full(len(data.y), -1)
-    few[known] = data.y[known]
+    few = masked(data.y, known)
     k = max(1, round(options.pop("share") * data.X.shape[1]))
     limits = {"max_iter": min(options.pop("iterations"), most), "tol": 1e-4}
     model = NSDR(k, **options, **limits, **PAPER, gamma=1.0, init=start)
@@ -254,15 +253,8 @@ def _grid(page: Report, results: Results, names: list[str]) -> None:
             share = f"{100 * np.mean(means <= published[0] + 5e-4):.1f}%"
             line = [f"{name}, {start or 'both starts'}", len(means), "{:.3f} ± {:.3f}".format(*published)]
             lines.append([*line, f"{sampling:.3f}", *chosen, share, spread(in_hindsight(found), 3)])
-    heads = [
-        "set, start",
-        "points",
-        "published",
-        "sampling",
-        "chosen in each fold",
-        "one choice for all folds",
-    ]
-    page.table([*heads, "points at the published error", "in hindsight, on test rows"], lines)
+    heads = "set, start | points | published | sampling | chosen in each fold | one choice for all folds"
+    page.table(f"{heads} | points at the published error | in hindsight, on test rows", lines)
     page.text("In words:", "\n".join(f"* {_in_words(name, errors_of(results, name))}" for name in names))
     page.text(
         "## The distribution over the grid", "Quantiles of the mean test error over points, both starts."
@@ -401,9 +393,8 @@ def _unscaled(page: Report, results: Results) -> None:
             "NSDR on columns as given and standardised, at the same points and from the same start: least mean test "
             "error (in hindsight, on test rows) and median over points."
         )
-        page.table(
-            ["set", "points", "published", "standardised: least, median", "as given: least, median"], lines
-        )
+        heads = "set | points | published | standardised: least, median | as given: least, median"
+        page.table(heads, lines)
 
 
 def _by_point(rows: list[Row]) -> dict[str, float]:

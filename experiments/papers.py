@@ -163,7 +163,7 @@ def write_missed(page: Report, cells: Sequence[Cell], causes: Sequence[dict[str,
     for cause, own in by_cause.items():
         page.text(cause)
         page.table(
-            ["where", "published", "ours ± spread", "worse by", "draws at least as good"],
+            "where | published | ours ± spread | worse by | draws at least as good",
             [
                 [
                     cell.where,

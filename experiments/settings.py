@@ -221,8 +221,7 @@ def write_report(settings: Results, path: Path) -> None:
     gaps = {key: value.gap for key, value in found.items() if value is not None}
     draws = [value.draws for value in found.values() if value is not None]
     page.text(f"## Difference (points), {min(draws, default=0)} to {max(draws, default=0)} draws")
-    lines = [[m, *(number(gaps.get((s, m), np.nan)) for s in sets)] for m in methods]
-    page.table(["method", *sets], lines)
+    page.grid("method", methods, list(sets), lambda m, s: number(gaps.get((s, m), np.nan)))
     within = sum(gap >= -BAR for gap in gaps.values())
     page.text(f"{within} of {len(gaps)} are within {BAR:g} points of the best in hindsight.")
     apart = [value for value in found.values() if value is not None and not np.isnan(value.apart)]
@@ -230,17 +229,8 @@ def write_report(settings: Results, path: Path) -> None:
     page.text(f"{near} of {len(apart)} are within {BAR:g} points of settings chosen apart, or above them.")
     page.text(f"## More than {BAR:g} points below")
     lines = [[m, s, *_line(found[s, m], WHY.get((s, m)))] for (s, m), gap in gaps.items() if not gap >= -BAR]
-    heads = [
-        "method",
-        "table",
-        "registry",
-        "in hindsight",
-        "with",
-        "difference",
-        "chosen apart",
-        "by the labels",
-    ]
-    page.table([*heads, "why not"], lines)
+    heads = "method | table | registry | in hindsight | with | difference | chosen apart | by the labels"
+    page.table(f"{heads} | why not", lines)
     page.write()
 
 

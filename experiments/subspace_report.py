@@ -165,9 +165,7 @@ def _library(page: Report, results: Results) -> None:
             own_draws = _same_draws(results, name, method)
             line = [f"{name}, {method}", _paper(rows), spread(rows), *own_draws, hindsight, len(rows)]
             lines.append(line)
-    page.table(
-        ["set, method", "paper", "library's choice", "paper's choice", "gain", "best p", "draws"], lines
-    )
+    page.table("set, method | paper | library's choice | paper's choice | gain | best p | draws", lines)
 
 
 def _same_draws(results: Results, name: str, method: str) -> tuple[str, str]:

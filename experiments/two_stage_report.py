@@ -191,16 +191,10 @@ def classifier_lines(results: Results) -> list[list[str]]:
     return found
 
 
-HEADER = [
-    "set, technique",
-    "AUC, direct",
-    "AUC, two-stage",
-    "accuracy, direct",
-    "accuracy, two-stage",
-    "most apart",
-    "ridges",
-    "splits",
-]
+HEADER = (
+    "set, technique | AUC, direct | AUC, two-stage | accuracy, direct | accuracy, two-stage | most apart | ridges | "
+    "splits"
+)
 CLASSIFIERS = (
     "A linear SVM (C = 1) on the embedding: mean AUC over classes or labels, and accuracy (of rows; of sets with "
     "several labels, of single labels), in percent, mean ± standard deviation over random halves for training and "
