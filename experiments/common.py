@@ -44,7 +44,7 @@ def experiment(
     plan: Any,
     quick: Any,
     parts: dict[str, Callable[[Results, Any], object]],
-    write_report: Callable[[Results, Path], object],
+    write_report: Callable[[Report, Results], object],
     threads: int | None = 1,
     **options: Any,
 ) -> Callable[[Sequence[str] | None], Path]:
@@ -79,10 +79,11 @@ def experiment(
         if results.path.parent == RESULTS:
             for path in RESULTS.glob(f"{name}*.csv"):
                 Results(path).pack()
-        page = results.path.with_suffix(".md")
-        write_report(results, page)
-        print(f"wrote {page}")
-        return page
+        page = Report(results.path.with_suffix(".md"))
+        write_report(page, results)
+        page.write()
+        print(f"wrote {page.path}")
+        return page.path
 
     return main
 

@@ -167,10 +167,9 @@ _LEVEL = 1.6449  # quantile of a 90% normal interval
 _WIDEST = 1.5  # largest width, relative to the binomial interval
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write a table of the results for each setting of the command, the aims, and all baselines."""
     baselines = beside(results, "delivered_baselines")
-    page = Report(path)
     page.text(
         "# What `labelfold compare` delivers",
         "Share of hidden labels that predictions.csv names rightly (%), mean over the draws of labels, beside the "
@@ -185,7 +184,6 @@ def write_report(results: Results, path: Path) -> None:
     if not settings:
         page.text("The command line has not been run yet.")
     _baselines(page, baselines)
-    page.write()
 
 
 def _delivered(page: Report, rows: list[Row], baselines: Results, setting: str) -> None:

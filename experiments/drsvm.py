@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -326,9 +325,8 @@ def figure_3(results: Results, plan: Plan) -> None:
             results.add(**key, ours=float(Z[at]))
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows alone."""
-    page = Report(path)
     page.text(
         "# DRSVM",
         "Tables II and IV and Figure 3 of H. Fang, M. Cheng, C.-J. Hsieh, *A hyperplane-based algorithm for "
@@ -385,7 +383,6 @@ def write_report(results: Results, path: Path) -> None:
         page.text("## Figure 3")
         caption = "Unlabelled rows of rcv1 in two components, from 100 labels: SSDR and DRSVM, by true class."
         page.figure("drsvm_figure_3", caption, lambda plt: _scatter(plt, points))
-    page.write()
 
 
 def _own(page: Report, results: Results) -> None:

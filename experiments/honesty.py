@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -220,9 +219,8 @@ def _promised(table: Table) -> dict[str, float] | None:
     return {"share": share, "low": low, "high": high, **sentences, "truth": truth}
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows."""
-    page = Report(path)
     page.text(
         "# What `labelfold fit` promises, and what is true",
         "Mean promised accuracy (balanced accuracy where classes are uneven), that on the hidden rows, and how often "
@@ -249,7 +247,6 @@ def write_report(results: Results, path: Path) -> None:
     )
     every = [hold for holds in held.values() for hold in holds]
     page.text(f"The interval held in {np.mean(every):.1%} of {len(every):,} runs.")
-    page.write()
 
 
 PARTS = {"all": run}

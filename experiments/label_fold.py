@@ -23,7 +23,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -311,9 +310,8 @@ TITLES = {
 }
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(report: Report, results: Results) -> None:
     """Write the page: a section for each part that has rows."""
-    report = Report(path)
     report.text("# LabelFold beside its peers")
     for part, (title, sizes) in TITLES.items():
         if not results.select(part=part):
@@ -333,7 +331,6 @@ def write_report(results: Results, path: Path) -> None:
                 _against_linear(report, table)
         if part == "open":
             _coverage(report, results)
-    report.write()
 
 
 def _accuracies(results: Results, part: str, n_labelled: int) -> Table:

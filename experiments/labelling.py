@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -231,9 +230,8 @@ _STAGES = ((5, 7), (8, 11), (12, 20), (21, 1000))  # random rows
 _MORE = 20  # labels ahead of a forecast
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page: labels needed, accuracies, estimates, doubtful labels and the worked example."""
-    page = Report(path)
     page.text(
         "# A simulated labeller",
         "A run draws rows of a set, hides all labels and answers the questions of `labelfold label` one by one; "
@@ -260,7 +258,6 @@ def write_report(results: Results, path: Path) -> None:
         _doubts(page, results, names)
     if results.select(part="Example"):
         _example(page, results)
-    page.write()
 
 
 def _mean(found: np.ndarray, error: bool = False) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -347,9 +346,8 @@ def _listed(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows alone."""
-    page = Report(path)
     page.text(
         "# NMF-alpha",
         "Figures 2 to 5 and Table 2 of Y. Cho, L. K. Saul, *Nonnegative matrix factorization for semi-supervised "
@@ -395,7 +393,7 @@ def write_report(results: Results, path: Path) -> None:
     rows = results.select(part="Figure 2")
     if rows:
         page.text("## Figure 2")
-        if (path.parent / "nmf_alpha_figure_2.png").is_file():
+        if (page.path.parent / "nmf_alpha_figure_2.png").is_file():
             about = "Components of NMF-alpha on MNIST, 2% of the rows labelled, from the same start, by supervision."
             page.text(f"![{about}](nmf_alpha_figure_2.png)", f"*{about}*")
         page.text(
@@ -406,7 +404,6 @@ def write_report(results: Results, path: Path) -> None:
             [(parameter(row, "weight"), f"{float(row['ours']):.3f}") for row in rows],
         )
     _tuning(page, results)
-    page.write()
 
 
 def _missing(results: Results, splits: int = 5) -> list[str]:

@@ -355,9 +355,8 @@ def read_table(path: Path) -> Table:
     return Table(Results(path), Results(before) if before.is_file() else None)
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Make the page from the rows alone."""
-    page = Report(path)
     table = read_table(results.path)
     page.text(
         "# NMF-alpha, tuned as in its paper",
@@ -395,7 +394,6 @@ def write_report(results: Results, path: Path) -> None:
     _lengths(page, table)
     _forms(page, table)
     _shares(page, table)
-    page.write()
 
 
 def _published(page: Report, table: Table, name: str) -> None:

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,9 +250,8 @@ def sensitivity(results: Results, plan: Plan) -> None:
             results.add(**key, ours=float(np.mean(found)))
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Make the page from the rows alone."""
-    page = Report(path)
     page.text(
         "# LSDR and NSDR",
         "Table 2 and Figures 1 to 4 of J. Grabocka, L. Schmidt-Thieme, *Learning through non-linearly supervised "
@@ -263,7 +261,6 @@ def write_report(results: Results, path: Path) -> None:
     _report_pictures(page, results)
     _report_convergence(page, results)
     _report_sensitivity(page, results)
-    page.write()
 
 
 def _report_table(page: Report, results: Results) -> None:

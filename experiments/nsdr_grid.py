@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,9 +186,8 @@ def in_hindsight(found: Errors) -> np.ndarray:
     return found.test[found.test.mean(axis=1).argmin()]
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Make the page from the rows alone."""
-    page = Report(path)
     page.text(
         "# NSDR over the grid of its paper",
         "Where Table 2 of J. Grabocka, L. Schmidt-Thieme, *Learning through non-linearly supervised dimensionality "
@@ -200,7 +198,6 @@ def write_report(results: Results, path: Path) -> None:
     if names:
         _grid(page, results, names)
     _scalings(page, results)
-    page.write()
 
 
 def _grid(page: Report, results: Results, names: list[str]) -> None:

@@ -115,9 +115,8 @@ def run(results: Results, plan: Plan) -> None:
             results.add(**key, published=bound, ours=found, relative=found / bound - 1)
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows."""
-    page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
         f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by "
@@ -131,7 +130,6 @@ def write_report(results: Results, path: Path) -> None:
         counts = [int((relative >= -EQUAL).sum()), int((relative < -CLEAR).sum())]
         lines.append([form, problems, len(rows), *counts, f"{min(relative.min(initial=0.0), 0.0):.1e}"])
     page.table(["form", "problems", "directions", "equal or higher", f"lower by {CLEAR:.1%}", "worst"], lines)
-    page.write()
 
 
 PARTS = {"all": run}

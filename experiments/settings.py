@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
@@ -203,10 +202,9 @@ WHY = {
 }
 
 
-def write_report(settings: Results, path: Path) -> None:
+def write_report(page: Report, settings: Results) -> None:
     """Write how far each method is below its best setting in hindsight, and where it is more than the bar."""
     registry, labels = (beside(settings, f"settings_{name}") for name in ("registry", "labels"))
-    page = Report(path)
     page.text(
         "# Methods as the registry makes them, beside the best settings in hindsight",
         "Accuracy on the hidden rows (%), mean over the draws of labels. The best in hindsight is the setting with "
@@ -231,7 +229,6 @@ def write_report(settings: Results, path: Path) -> None:
     lines = [[m, s, *_line(found[s, m], WHY.get((s, m)))] for (s, m), gap in gaps.items() if not gap >= -BAR]
     heads = "method | table | registry | in hindsight | with | difference | chosen apart | by the labels"
     page.table(f"{heads} | why not", lines)
-    page.write()
 
 
 def behind(registry: Results, settings: Results) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,8 @@ from subspace_methods import (
 TABLES = ("Table 1", "Table 3")
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page."""
-    page = Report(path)
     page.text(
         "# PCA-LS and kernel PCA-LS",
         "Tables 1 and 3 and Figures 1 to 4 of Y.-M. Zhang, X. Hou, S. Xiang, C.-L. Liu, *Subspace regularization: a "
@@ -65,7 +63,6 @@ def write_report(results: Results, path: Path) -> None:
     _drawings(page, results)
     _robustness(page, results)
     _checks(page, results)
-    page.write()
 
 
 def _missing(page: Report, results: Results) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,8 @@ from result_rows import Results, by_seed, grouped, parameter, spread, values
 from two_stage_methods import ALL, BOUND, CLASSIFIER, SOLVERS, SYNTHETIC, TABLE_ORDER, TECHNIQUES, Plan
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(report: Report, results: Results) -> None:
     """Write the page and its figures from the rows alone."""
-    report = Report(path)
     sources = {row["dataset"]: row["source"] for row in results.rows}
     made = [name for name, source in sources.items() if source == "generated" and name not in SYNTHETIC]
     report.text(
@@ -39,7 +37,6 @@ def write_report(results: Results, path: Path) -> None:
     ):
         if any(row["part"].startswith(part) for row in results.rows):
             write(report, results)
-    report.write()
 
 
 def _report_table_2(report: Report, results: Results) -> None:

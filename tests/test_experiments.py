@@ -40,8 +40,9 @@ def test_two_stage(experiment, tmp_path):
     for row in rows:
         if row["part"] in ("Figure 1", "Figure 2"):
             some.add(**row)
-    two_stage.write_report(some, tmp_path / "some.md")
-    assert "Table 2: the same directions" not in (tmp_path / "some.md").read_text()
+    report = experiment("common").Report(tmp_path / "some.md")
+    two_stage.write_report(report, some)
+    assert "## Table 2: the same directions" not in report.parts
 
     # A run that resumes makes the row that was lost, and nothing else.
     quick = ["--quick", "--output", str(tmp_path)]
@@ -459,8 +460,9 @@ def test_delivered_aims(experiment, tmp_path):
             found |= {"truth": right, "sure": 10, "sure and right": 9, "accuracy": right}
             for method, value in found.items():
                 rows.add(part="Delivered", method=method, ours=value, seconds=2.0, **key)
-    delivered.write_report(rows, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
+    page = experiment("common").Report(tmp_path / "page.md")
+    delivered.write_report(page, rows)
+    text = "\n\n".join(page.parts)
     # differences -3, -2 and -1: mean -2, deviation 1
     assert "| wine | 3 | 91.0 | 93.0 | extra trees | −2.0 ± 0.6 | 80.0 | 91.0 | 1 of 3 |" in text
     assert "| difference at least minus one standard error on 8 of 10 tables | 0 of 2 | no |" in text
@@ -614,8 +616,9 @@ def test_labelling(experiment, tmp_path):
             "seed": 0,
         }
         results.add(**row, parameters=f"rows=60 labels={4 * i + 1}", ours=90.0, relative=int(i % 10 != 5))
-    labelling.write_report(results, path.with_suffix(".md"))
-    text = path.with_suffix(".md").read_text()
+    page = experiment("common").Report(path.with_suffix(".md"))
+    labelling.write_report(page, results)
+    text = "\n\n".join(page.parts)
     assert "| accuracy, 21 or more random rows | 20 | 100% |" in text
     assert "| forecast, 5 to 7 random rows | 3 |" in text
 
