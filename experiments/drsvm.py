@@ -1,7 +1,9 @@
 """Tables II and IV and Figure 3 of Fang, Cheng & Hsieh (ICDM 2017): DRSVM beside SVD and SSDR, with 20 to 200 labels.
 
-python experiments/drsvm.py              everything, about half an hour on one core
-python experiments/drsvm.py --quick      a small test, seconds
+    python experiments/drsvm.py              everything, about half an hour on one core
+    python experiments/drsvm.py --quick      a small test, seconds
+
+`--parts` and `--sets` select parts; `--help` lists them.
 """
 
 from __future__ import annotations

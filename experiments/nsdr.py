@@ -1,7 +1,9 @@
 """Table 2 and Figures 1 to 4 of Grabocka & Schmidt-Thieme: NSDR and LSDR beside SVMs with and without PCA.
 
-python experiments/nsdr.py              everything, half an hour on one core
-python experiments/nsdr.py --quick      a small test, seconds
+    python experiments/nsdr.py              everything, half an hour on one core
+    python experiments/nsdr.py --quick      a small test, seconds
+
+`--parts` and `--sets` select parts; `--help` lists them.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ QUICK = Plan(
 @lru_cache(maxsize=1)
 def read(name: str, plan: Plan) -> Rows:
     """Return a set by its name in the paper; only the last one is cached, since its kernels are large."""
-    data = load(FILES[name], rows=plan.most_rows, columns=plan.most_rows and 400)
+    data = load(FILES[name], rows=plan.most_rows, columns=None if plan.most_rows is None else 400)
     X, y = complete(data.X, np.where(data.y > 0, 1.0, -1.0))
     if name == "Breast-cancer" and data.source == "real":
         X = (X - X.mean(axis=0)) / X.std(axis=0)  # as in the sources of Image and Waveform

@@ -17,7 +17,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedKFold
 
 from common import Report
-from data_sets import dense_classes, load, rng_of, sparse_text
+from data_sets import complete, load, reduced, rng_of
 from labelfold.subspace._search import pursue
 from labelfold.subspace._source import MatrixSpace
 from result_rows import Results, grouped, mean_and_error, row_key, values, words
@@ -69,11 +69,7 @@ def read(name: str) -> Rows:
     """Return a set as two classes, at most `MOST_ROWS` rows; of word counts tf-idf of unit length."""
     file, in_unit, how, _ = SETS[name]
     words_of = isinstance(how, tuple)
-
-    def generate(rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        return sparse_text(rng, 300, 400, 20, 30) if words_of else dense_classes(rng, 200, 20, 2)
-
-    data = load(file, generate)
+    data = load(file)
     X, y = data.X, data.y
     if words_of:
         kept = np.isin(y, how)
@@ -85,15 +81,11 @@ def read(name: str) -> Rows:
         y = np.isin(y, classes[: len(classes) // 2])
     else:
         y = y == np.unique(y)[-1]
-    if len(y) > MOST_ROWS:
-        kept = np.sort(rng_of("rows", name).permutation(len(y))[:MOST_ROWS])
-        X, y = X[kept], y[kept]
+    X, y = reduced(X, y, MOST_ROWS, "rows", name)
     if words_of:
         X = _tf_idf(X)
     else:
-        X = X.toarray() if sparse.issparse(X) else X
-        complete = ~np.isnan(X).any(axis=1)
-        X, y = X[complete], y[complete]
+        X, y = complete(X.toarray() if sparse.issparse(X) else X, y)
     if in_unit:
         deviation = X.std(axis=0)
         X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)

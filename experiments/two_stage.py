@@ -1,7 +1,9 @@
 """Table 2 and Figures 1 to 5 of Sun, Ceran & Ye (KDD 2010): the two-stage approach against the direct one.
 
-python experiments/two_stage.py              everything, about half an hour on one core
-python experiments/two_stage.py --quick      a small test, seconds
+    python experiments/two_stage.py              everything, about half an hour on one core
+    python experiments/two_stage.py --quick      a small test, seconds
+
+`--parts` selects parts; `--help` lists them.
 """
 
 from __future__ import annotations
@@ -19,12 +21,7 @@ from sklearn.svm import LinearSVC
 from common import experiment, seconds
 from data_sets import Data, rng_of, sparse_text
 from labelfold import CCA, HSL, LDA, OPLS
-from result_rows import (
-    Results,
-    published,
-    row_key,
-    words,
-)
+from result_rows import Results, published, row_key, words
 from two_stage_methods import (
     ALL,
     CLASS_SETS,
