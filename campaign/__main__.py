@@ -54,7 +54,7 @@ def campaign(
         own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
         until = time.perf_counter() + (end - time.perf_counter()) / (len(parts) - i)
         left = until - time.perf_counter()
-        while left > 0:
+        while True:  # a part has at least one batch
             command = [sys.executable, __file__, "--part", part, "--seconds", f"{left}", "--seed", f"{seed}"]
             command += ["--record", str(record), "--longest", f"{longest}"]
             began = time.perf_counter()
@@ -63,6 +63,8 @@ def campaign(
                 break
             left = until - time.perf_counter()
             _note_the_end(part, seed, record, status, time.perf_counter() - began)
+            if left <= 0:
+                break
     return [row for row in _read(record) if row["batch"] not in done]
 
 
