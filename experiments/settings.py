@@ -183,22 +183,19 @@ BAR = 2.0  # points below the best in hindsight
 _FIXED = "fixed, since choosing it by the labels gains nothing on ten other tables (mean difference"
 # Reasons why settings chosen by the labels exceed the registry's by more than the bar: (table, method) -> reason.
 WHY = {
-    (
-        "sonar",
-        "ssdr",
-    ): "40 components are fixed: chosen by the labels, nine other tables lose 0.4 points in the mean",
-    (
-        "medicine_space",
-        "klnmf",
-    ): "made for counts, it is given them as they are: unit variance, best here, loses 5.8 points in the mean on "
-    "six other pairs of newsgroups, and tf-idf 0.4",
+    ("sonar", "ssdr"): (
+        "40 components are fixed: chosen by the labels, nine other tables lose 0.4 points in the mean"
+    ),
+    ("medicine_space", "klnmf"): (
+        "made for counts, it is given them as they are: unit variance, best here, loses 5.8 points in the mean on "
+        "six other pairs of newsgroups, and tf-idf 0.4"
+    ),
     ("ssl_g241d", "laprls"): f"its smoothness is {_FIXED} −0.05)",
     ("ssl_g241d", "kernel-laprls"): f"its smoothness is {_FIXED} −0.04)",
-    (
-        "optdigits",
-        "nmf-svm",
-    ): "the labels favour 20 components, wrongly: in the first draw 75% of the rows left "
-    "out and 73% of the hidden ones are right, with 10 components 70% and 84%; no setting has 20 as they are",
+    ("optdigits", "nmf-svm"): (
+        "the labels favour 20 components, wrongly: in the first draw 75% of the rows left out and 73% of the hidden "
+        "ones are right, with 10 components 70% and 84%; no setting has 20 as they are"
+    ),
 }
 
 
