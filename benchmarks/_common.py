@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -23,9 +24,35 @@ sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 _SETTLED = 0.2
 
 
-def options_of(doc: str | None) -> argparse.ArgumentParser:
-    """Return a parser whose help is the docstring of a script."""
-    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+def options_of(doc: str | None, argv: Sequence[str] | None = None, **options: Any) -> argparse.Namespace:
+    """Return the options on the command line; ``doc`` is the help.
+
+    Each option has its default. A default of False makes a flag. A tuple has the choices, of which all are the
+    default; a list takes any number of values of its kind.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in options.items():
+        how: dict[str, Any] = {"type": type(default)}
+        if default is False:
+            how = {"action": "store_true"}
+        elif isinstance(default, tuple):
+            how = {"nargs": "+", "choices": default}
+        elif isinstance(default, list):
+            how = {"nargs": "*", "type": type(default[0])}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **how)
+    return parser.parse_args(argv)
+
+
+def cores(about: str = "") -> None:
+    """Print how many cores there are, and how busy they are."""
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}{about}", flush=True)
+
+
+def timed(run: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Any]:
+    """Return the seconds and the result of a run."""
+    start = clock()
+    value = run()
+    return clock() - start, value
 
 
 def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> list[float]:
@@ -39,9 +66,7 @@ def best_of(repeat: int, runs: Sequence[Callable[[], object]], threads: int) -> 
     for i in range(repeat):
         for j, run in enumerate(runs):
             time.sleep(_SETTLED if threads > 1 else 0.0)
-            start = clock()
-            run()
-            seconds[i, j] = clock() - start
+            seconds[i, j] = timed(run, clock)[0]
     return seconds.min(axis=0).tolist()
 
 

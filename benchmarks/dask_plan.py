@@ -16,7 +16,6 @@ the two others by the median pass of each method over 2,000,000 x 40 and 400,000
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 import dask_workers as bench
-from _common import options_of
+from _common import options_of, timed
 from common import pinned
 from labelfold.rows import as_rows
 
@@ -68,7 +67,7 @@ class Constants(NamedTuple):
 def calibrated(client: Any, counts: bench.Counts, jobs: list[bench.Job]) -> Constants:
     """Measure the constants on the workers of a client."""
     few = bench.on_workers(client, 64, SIZES[0][1], bench.classes(64))
-    latency = least(as_rows(few.X).mean, 10)
+    latency = min(timed(as_rows(few.X).mean)[0] for _ in range(10))
     seconds: dict[str, list[float]] = {name: [] for name in KINDS}
     passes = {}
     for n, d in SIZES:
@@ -85,16 +84,6 @@ def calibrated(client: Any, counts: bench.Counts, jobs: list[bench.Job]) -> Cons
         scale = 1 / np.array(seconds[name])  # relative errors count
         row[name], operation[name] = nnls(both * scale[:, None], np.ones(len(SIZES)))[0]
     return Constants(latency, row, operation, passes)
-
-
-def least(run: Callable[[], Any], repeat: int) -> float:
-    """Return the least seconds of some runs."""
-    seconds = []
-    for _ in range(repeat):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def check(client: Any, counts: bench.Counts, jobs: list[bench.Job], found: Constants, n: int, d: int) -> None:
@@ -125,13 +114,8 @@ def plan(found: Constants, n: float, d: int, workers: int, network: float) -> No
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--check", nargs="*", default=["1000000x200", "10000000x40", "1000000x100"])
-    parser.add_argument("--rows", type=float, default=1e9)
-    parser.add_argument("--columns", type=int, default=1000)
-    parser.add_argument("--workers", type=int, default=50)
-    parser.add_argument("--network", type=float, default=1.25e9, help="bytes a second")
-    options = parser.parse_args()
+    sizes = ["1000000x200", "10000000x40", "1000000x100"]
+    options = options_of(__doc__, check=sizes, rows=1e9, columns=1000, workers=50, network=1.25e9)
     warnings.simplefilter("ignore")
     jobs = [job for job in bench.jobs() if job.name.split(",")[0] in KINDS]
     counts = bench.Counts()

@@ -293,13 +293,7 @@ def report(chosen: list[Job], workers: list[int], runs: dict[tuple[str, str], Ru
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--columns", type=int, default=200)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
+    options = options_of(__doc__, rows=200_000, columns=200, workers=[1, 2], repeat=2, only="")
     warnings.simplefilter("ignore")
     fits = {job.name.partition(".")[0] for job in jobs() if options.only in job.name}
     chosen = [

@@ -7,7 +7,6 @@ Every figure is a ratio of two runs timed side by side (best of several), or sec
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +16,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.svm import LinearSVC
 
-from _common import best_of, few_labels, options_of
+from _common import best_of, cores, few_labels, options_of
 from common import pinned
 from labelfold.base._descent import descend
 from labelfold.factorization._components import random_start
@@ -115,17 +114,14 @@ def whole_fits(X: sparse.csr_array, repeats: int) -> None:
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", choices=["products", "fits"], help="one table alone")
-    arguments = parser.parse_args()
+    options = options_of(__doc__, repeats=5, only=("products", "fits"))
     warnings.simplefilter("ignore")
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; data from the generator, seed 0")
+    cores("; data from the generator, seed 0")
     X = text_like(N, D, PER_ROW)
-    if arguments.only in (None, "products"):
-        against_the_two_products(X, arguments.repeats)
-    if arguments.only in (None, "fits"):
-        whole_fits(X, min(arguments.repeats, 2))
+    if "products" in options.only:
+        against_the_two_products(X, options.repeats)
+    if "fits" in options.only:
+        whole_fits(X, min(options.repeats, 2))
 
 
 if __name__ == "__main__":

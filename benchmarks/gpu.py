@@ -4,6 +4,7 @@
     python benchmarks/gpu.py --rows 100000     fewer rows
     python benchmarks/gpu.py --entries 50      a sparse tensor with so many entries a row
     python benchmarks/gpu.py --only LDA        only methods whose name contains this
+    python benchmarks/gpu.py --plain           without loops compiled for a GPU
     python benchmarks/gpu.py --device cpu --rows 5000    the same without a GPU, to try the script
 
 The floor of a method is the larger of bytes over copy speed and operations over the speed of a float32 product, both
@@ -41,8 +42,9 @@ from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import labelfold.base._estimator as base
-from _common import options_of
+from _common import options_of, timed
 from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
+from labelfold.rows.adapters import _device_blocks as device_blocks
 from labelfold.rows.adapters._device import DeviceRows
 
 CLASSES, LABELLED, PARTS = 10, 10_000, 16
@@ -153,12 +155,8 @@ def measured(X: Any, clock: Clock) -> Speeds:
 
 
 def least(run: Callable[[], Any], clock: Clock, repeat: int = 3) -> float:
-    seconds = []
-    for _ in range(repeat + 1):
-        start = clock.wait()
-        run()
-        seconds.append(clock.wait() - start)
-    return min(seconds[1:])
+    """Return the least seconds of some runs after a first one, which compiles."""
+    return min([timed(run, clock.wait)[0] for _ in range(repeat + 1)][1:])
 
 
 class Job(NamedTuple):
@@ -232,12 +230,10 @@ class Run(NamedTuple):
         return f"{name:28}{columns}{self.passes / self.floor:7.1f}{self.n_passes:6.1f}{others}"
 
 
-def timed(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
+def timed_job(job: Job, X: Any, y: np.ndarray, clock: Clock, speeds: Speeds) -> Run:
     """Run a job once."""
     clock.reset()
-    start = clock.wait()
-    job.run(X, y)
-    total = clock.wait() - start
+    total, _ = timed(lambda: job.run(X, y), clock.wait)
     size, entries = stored(X)
     count = X.shape[0] * entries
     n_bytes = (size * job.reads + 4 * X.shape[0] * job.width) * clock.n_passes
@@ -279,17 +275,14 @@ def peers(X: Any, y: np.ndarray) -> list[tuple[str, Callable[[], Any]]]:
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--columns", type=int, default=1_024)
-    parser.add_argument("--entries", type=int, default=0)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--no-peers", action="store_true")
-    options = parser.parse_args()
+    options = options_of(
+        __doc__, rows=1_000_000, columns=1_024, entries=0, device="cuda", only="", no_peers=False, plain=False
+    )
     if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("torch finds no CUDA device; pass --device cpu to try the script without one")
+        raise SystemExit("torch finds no CUDA device; pass --device cpu to try the script without one")
     warnings.simplefilter("ignore")
+    if options.plain:
+        device_blocks._has_triton = lambda: False
     clock = Clock(options.device, options.rows)
     is_sparse, shape = options.entries > 0, (options.rows, options.columns)
     X, y = made(*((1 << 18, 1 << 10) if is_sparse else shape), options.device)
@@ -318,7 +311,9 @@ def main() -> None:
                 continue
             some = slice(0, n if is_sparse else min(n, 20_000))
             job.run(X if is_sparse else X[some], y[some])  # compiles
-            runs = [timed(job, X, y, clock, speeds) for _ in range(3)]  # the first run also allocates memory
+            runs = [
+                timed_job(job, X, y, clock, speeds) for _ in range(3)
+            ]  # the first run also allocates memory
             print(min(runs, key=lambda run: run.total).line(job.name), flush=True)
     if options.no_peers or is_sparse:
         return

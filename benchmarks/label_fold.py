@@ -3,6 +3,7 @@
     python benchmarks/label_fold.py                 all, about ten minutes on two cores
     python benchmarks/label_fold.py --quick         a tenth of the rows
     python benchmarks/label_fold.py --only growth   one table only
+    python benchmarks/label_fold.py --path FILE --rows 1000    a file of this script, in this process; prints JSON
 
 Images are mnist.npz of the folder LABELFOLD_DATA, or generated with the same shape. Seconds are wall-clock time with
 two threads; peak memory is measured in a separate process (Linux only).
@@ -10,48 +11,30 @@ two threads; peak memory is measured in a separate process (Linux only).
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
-import time
 import warnings
-from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from _common import few_labels, in_child, options_of, peak_beyond
+from _common import few_labels, in_child, options_of, peak_beyond, timed
 from common import pinned, slope
-from data_sets import Data, load
+from data_sets import load
 from labelfold import LabelFold
 
 THREADS, LABELLED = 2, 50
 
 
-@cache
-def images() -> Data:
-    """Return 70,000 rows of 784 columns and ten classes."""
-
-    def generate(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        y = np.arange(70_000) % 10
-        sheets, places = rng.standard_normal((10, 4, 784)), np.tanh(rng.standard_normal((70_000, 4)))
-        X = 0.5 * rng.standard_normal((70_000, 784))
-        for c in range(10):
-            X[y == c] += places[y == c] @ sheets[c]
-        return X, y
-
-    return load("mnist", generate)
-
-
 def growth(sizes: list[int]) -> None:
+    images = load("mnist")
     print(f"\nFit and refit as the rows grow ({LABELLED} labels; refits with 200), 784 columns")
     print(f"{'rows':>10} {'fit, s':>8} {'refit, s':>9} {'new rows, s per 1,000':>22}")
     seconds = []
     for n in sizes:
         drawn = np.random.default_rng(0).permutation(max(n, 70_000))[:n] % 70_000  # more rows repeat
-        X, y = images().X[drawn], images().y[drawn]
+        X, y = images.X[drawn], images.y[drawn]
         with pinned(THREADS):
             fit, model = timed(partial(LabelFold().fit, X, few_labels(y, LABELLED)))
             known = few_labels(y, 200)
@@ -74,7 +57,7 @@ def from_file(n: int) -> None:
             X[start:stop] = means[np.arange(start, stop) % 5] + rng.standard_normal((stop - start, 100))
         X.flush()
         del X
-        seconds, extra = in_child(__file__, "--file", path, n)
+        seconds, extra = in_child(__file__, "--path", path, "--rows", n)
     print(f"\n{n:,} x 100 from a file: {seconds:.0f} s, at most {extra / 1e9:.2f} GB beyond the start")
 
 
@@ -82,32 +65,20 @@ def measure_file(path: str, n: int) -> None:
     y = np.arange(n) % 5
     LabelFold().fit(np.random.default_rng(0).standard_normal((200, 100)), few_labels(y[:200], 20))
     with pinned(THREADS):
-        start = time.perf_counter()
-        extra = peak_beyond(lambda: LabelFold().fit(path, few_labels(y, LABELLED)))
-        print(json.dumps([time.perf_counter() - start, extra]))
-
-
-def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Return the seconds and the result of a run."""
-    start = time.perf_counter()
-    value = run()
-    return time.perf_counter() - start, value
+        fit = partial(LabelFold().fit, path, few_labels(y, LABELLED))
+        print(json.dumps(timed(partial(peak_beyond, fit))))
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=["growth", "file"], help="one table alone")
-    parser.add_argument("--file", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = options_of(__doc__, quick=False, only=("growth", "file"), path="", rows=0)
     warnings.simplefilter("ignore")
-    if options.file:
-        measure_file(options.file[0], int(options.file[1]))
+    if options.path:
+        measure_file(options.path, options.rows)
         return
     part = 10 if options.quick else 1
-    if options.only in (None, "growth"):
+    if "growth" in options.only:
         growth([n // part for n in (3_000, 12_500, 25_000, 50_000, 100_000)])
-    if options.only in (None, "file"):
+    if "file" in options.only:
         from_file(1_000_000 // part)
 
 

@@ -148,11 +148,7 @@ def measure(n: int, d: int, labels: int) -> None:
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--labels", type=int, default=60)
-    parser.add_argument("--pixels", action="store_true", help="784 columns instead of 20")
-    given = parser.parse_args()
+    given = options_of(__doc__, rows=[10_000, 100_000, 1_000_000], labels=60, pixels=False)
     for n in given.rows:
         measure(n, 784 if given.pixels else 20, given.labels)
 

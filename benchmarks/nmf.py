@@ -5,12 +5,11 @@
     python benchmarks/nmf.py --quick            a tenth of the rows
 
 Every figure is a ratio of two timings in this run. The data is news20_libsvm from the folder LABELFOLD_DATA, or
-counts of the same shape from a seeded generator; the first line of the output names the source.
+counts of the same shape from a seeded generator; the first line of the output names it.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.decomposition import NMF
 
-from _common import best_of, options_of
+from _common import best_of, cores, options_of, timed
 from common import pinned
 from data_sets import load
 from labelfold import KLNMF, SSNMF, NMFAlpha
@@ -128,9 +127,7 @@ def same_loss(X: Any, n_iter: int) -> None:
     model = NMF(
         K, beta_loss="kullback-leibler", solver="mu", init="random", random_state=0, max_iter=n_iter, tol=0
     )
-    begun = time.perf_counter()
-    model.fit(X)
-    spent = time.perf_counter() - begun
+    spent, _ = timed(partial(model.fit, X))
     loss = model.reconstruction_err_**2 / 2
     time_to(X[:2000], 0.0, most=2)  # compiles
     ours, steps = time_to(X, loss)
@@ -209,18 +206,14 @@ PARTS: dict[str, Callable[[Any, np.ndarray, int], None]] = {
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
-    parser.add_argument("--repeat", type=int, default=2)
-    arguments = parser.parse_args()
+    options = options_of(__doc__, only=tuple(PARTS), quick=False, repeat=2)
     warnings.simplefilter("ignore")
     _, X, y, source = load("news20_libsvm", lambda _: counted_documents(N, D, LENGTH))
-    kept = np.arange(X.shape[0])[:: 10 if arguments.quick else 1]
+    kept = np.arange(X.shape[0])[:: 10 if options.quick else 1]
     X, y = sparse.csr_matrix(X[kept]), y[kept]
-    print(f"{source}: {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros; {os.cpu_count()} cores")
-    for part in arguments.only:
-        PARTS[part](X, y, arguments.repeat)
+    cores(f"; {source}: {X.shape[0]:,} x {X.shape[1]:,}, {X.nnz:,} non-zeros")
+    for part in options.only:
+        PARTS[part](X, y, options.repeat)
 
 
 if __name__ == "__main__":

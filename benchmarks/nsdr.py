@@ -16,7 +16,6 @@ whole fits, best of several in turn, without compilation.
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from functools import partial
@@ -26,7 +25,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from _common import best_of, few_labels, options_of
+from _common import best_of, cores, few_labels, options_of, timed
 from common import pinned
 from data_sets import has_data
 from labelfold.factorization._nsdr import NSDR, KernelClassifiers, objective
@@ -116,9 +115,7 @@ def against_one_svm(sets: list[str], plain_iterations: int, repeat: int) -> None
         make = partial(NSDR, **options, **PAPER, gamma=1.0, tol=0.0)
         values = make(max_iter=1000).fit(X, few).objective_
         for start in ("random factors", "our start"):
-            begun = time.process_time()
-            goal = plain(X, few, options, start, plain_iterations)
-            spent = time.process_time() - begun
+            spent, goal = timed(partial(plain, X, few, options, start, plain_iterations), time.process_time)
             line = [name, f"{known.sum()}x{X.shape[1]}", "", f"{values[-1]:.5g}"]
             line += [start, f"{goal:.5g}", f"{spent:.1f}"]
             reached = np.flatnonzero(values <= goal * (1 + WITHIN))
@@ -135,18 +132,13 @@ def against_one_svm(sets: list[str], plain_iterations: int, repeat: int) -> None
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--quick", action="store_true", help="200 plain iterations")
-    parser.add_argument("--sets", nargs="+", choices=TABLE_1, default=list(TABLE_1))
-    parser.add_argument("--repeat", type=int, default=5)
-    arguments = parser.parse_args()
+    options = options_of(__doc__, quick=False, sets=tuple(TABLE_1), repeat=5)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    source = "real" if has_data() else "generated in the shapes of the real ones"
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; data: {source}")
+    cores(f"; data: {'real' if has_data() else 'generated in the shapes of the real ones'}")
     with pinned(1):
         rng = np.random.default_rng(0)
         NSDR(2, max_iter=3).fit(rng.standard_normal((30, 4)), np.arange(30) % 2)  # compiles
-        against_one_svm(arguments.sets, 200 if arguments.quick else 2000, arguments.repeat)
+        against_one_svm(options.sets, 200 if options.quick else 2000, options.repeat)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python benchmarks/pcals.py                   about three minutes on two cores
     python benchmarks/pcals.py --quick           smaller, under a minute
     python benchmarks/pcals.py --only secstr     one table only: secstr or kernel
+    python benchmarks/pcals.py --threads 1       the first table with one thread only
 
 Every figure is a ratio of two runs timed side by side (best of several), or seconds if the text says so. The first
 table, with LDA of all labels beside PCALS, uses ssl_SecStr from the folder LABELFOLD_DATA, or generated data of its
@@ -11,14 +12,13 @@ shape: 83,679 rows of 15 one-hot positions of 21 codes, dense and sparse.
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import PCA, KernelPCA
 
-from _common import best_of, few_labels, options_of
+from _common import best_of, cores, few_labels, options_of
 from common import pinned
 from data_sets import load
 from labelfold import LDA, PCALS, KernelPCALS
@@ -90,18 +90,13 @@ def beside_kernel_pca(repeat: int, scale: int) -> None:
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes and fewer repeats")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2], help="of the first table")
-    parser.add_argument("--only", choices=["secstr", "kernel"], help="one table alone")
-    arguments = parser.parse_args()
+    options = options_of(__doc__, quick=False, repeats=3, threads=[1, 2], only=("secstr", "kernel"))
     warnings.simplefilter("ignore")
-    repeats, scale = (1, 4) if arguments.quick else (arguments.repeats, 1)
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    if arguments.only in (None, "secstr"):
-        beside_pca(repeats, arguments.threads)
-    if arguments.only in (None, "kernel"):
+    repeats, scale = (1, 4) if options.quick else (options.repeats, 1)
+    cores()
+    if "secstr" in options.only:
+        beside_pca(repeats, options.threads)
+    if "kernel" in options.only:
         beside_kernel_pca(min(repeats, 2), scale)
 
 

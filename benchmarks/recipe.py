@@ -2,6 +2,7 @@
 
     python benchmarks/recipe.py                         1 GB
     python benchmarks/recipe.py --megabytes 20
+    python benchmarks/recipe.py --case reader --path FILE    one case, in this process; prints JSON
 
 It writes a CSV file of ids, numbers with missing cells, prices, categories, dates, flags and short texts to a
 temporary folder, reads it in a new process for each case, and deletes it. The reader alone is pyarrow with inferred
@@ -97,14 +98,9 @@ def measure(case: str, path: Path) -> dict[str, float]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--megabytes", type=float, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--case", choices=CASES, help="run one case on --path and print its figures as JSON")
-    parser.add_argument("--path", type=Path)
-    given = parser.parse_args(argv)
+    given = options_of(__doc__, argv, megabytes=1000.0, rounds=3, case="", path="")
     if given.case:
-        print(json.dumps(measure(given.case, given.path)))
+        print(json.dumps(measure(given.case, Path(given.path))))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "table.csv")

@@ -2,6 +2,7 @@
 
     python benchmarks/sources.py                          2 GB each
     python benchmarks/sources.py --megabytes 100 --only sqlite jsonl
+    python benchmarks/sources.py --path FILE              a file, in this process; prints JSON
 
 It writes a table of four numbers, a category, a date, a comment and few labels to a temporary folder, in each given
 format, until the file has the given size. Each file is read as by `labelfold compare --drop comment`: in blocks,
@@ -93,15 +94,9 @@ def measure(path: Path) -> dict[str, float]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--megabytes", type=float, default=2000)
-    parser.add_argument("--only", nargs="+", choices=FILES, default=list(FILES))
-    parser.add_argument(
-        "--path", type=Path, help="measure the file in this process, and print its figures as JSON"
-    )
-    given = parser.parse_args(argv)
+    given = options_of(__doc__, argv, megabytes=2000.0, only=tuple(FILES), path="")
     if given.path:
-        print(json.dumps(measure(given.path)))
+        print(json.dumps(measure(Path(given.path))))
         return
     for kind in given.only:
         with tempfile.TemporaryDirectory() as folder:

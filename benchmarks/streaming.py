@@ -3,7 +3,7 @@
     python benchmarks/streaming.py                                   2 GB each of .npy, Parquet, CSV and svmlight
     python benchmarks/streaming.py --formats npy --cold              passes over a file that is not in the page cache
     python benchmarks/streaming.py --formats csv --limit-memory      in a process that may take a third of the file
-    python benchmarks/streaming.py --megabytes 60 --cases sweep
+    python benchmarks/streaming.py --megabytes 60 --cases sweep      in --folder, else the system's temporary folder
 
 It writes a file of random non-negative numbers in each format to a temporary folder, measures it in a new process and
 deletes it.
@@ -23,14 +23,12 @@ and never uses.) Linux only: the figures come from /proc.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from _common import few_labels, memory_of, options_of
+from _common import few_labels, memory_of, options_of, timed
 
 CLASSES = 5
 LABELLED = 300
@@ -216,9 +214,7 @@ def seconds_of(action: Callable[[], Any], times: int = 1, before: Callable[[], A
     found = []
     for _ in range(times):
         before()
-        start = time.perf_counter()
-        action()
-        found.append(time.perf_counter() - start)
+        found.append(timed(action)[0])
     return min(found)
 
 
@@ -328,45 +324,40 @@ def shown(row: dict) -> str:
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--megabytes", type=int, default=2048, help="size of each file")
-    parser.add_argument(
-        "--folder", help="where to write the file; the system's temporary folder unless given"
+    given = options_of(
+        __doc__,
+        megabytes=2048,
+        folder="",
+        formats=tuple(NAMES),
+        cases=tuple(CASES),
+        cold=False,
+        limit_memory=False,
+        child="",
+        path="",
+        reader=0.0,
     )
-    parser.add_argument("--formats", nargs="+", choices=NAMES, default=list(NAMES))
-    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument(
-        "--cold", action="store_true", help="remove the file from the page cache before each pass"
-    )
-    parser.add_argument(
-        "--limit-memory", action="store_true", help="a third of the file, and the interpreter"
-    )
-    parser.add_argument("--child", nargs=3, metavar=("WHAT", "PATH", "READER"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
     cases = given.cases
     if given.child:
-        what, path = given.child[0], Path(given.child[1])
-        if what == "reader":
+        path = Path(given.path)
+        if given.child == "reader":
             with path.open("rb") as file:
-                once = seconds_of(
-                    lambda: read_alone(path), 2, lambda: forget(file) if given.cold else _read_bytes(file)
-                )
-            found: Any = [{"seconds": once}]
+                clear = forget if given.cold else _read_bytes
+                found: Any = [{"seconds": seconds_of(lambda: read_alone(path), 2, lambda: clear(file))}]
         else:
-            reader = float(given.child[2])
-            found = measure(path, cases, cold=given.cold, limited=given.limit_memory, reader=reader)
+            found = measure(path, cases, cold=given.cold, limited=given.limit_memory, reader=given.reader)
         for row in found:
             print(json.dumps(row), flush=True)
         return
     options = ["--cases", *cases, *["--cold"] * given.cold, *["--limit-memory"] * given.limit_memory]
     print(f"{'format':9s}{'case':11s}{'seconds':>9s}{'anonymous MB':>14s}{'total MB':>10s}", flush=True)
     for name in given.formats:
-        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        with tempfile.TemporaryDirectory(dir=given.folder or None) as folder:
             path = Path(folder) / NAMES[name]
             write(path, given.megabytes << 20)
             os.sync()
-            reader = next(apart("--child", "reader", path, 0, *options))["seconds"]
-            for row in apart("--child", "measure", path, reader, *options):
+            options += ["--path", path]
+            reader = next(apart("--child", "reader", *options))["seconds"]
+            for row in apart("--child", "measure", "--reader", reader, *options):
                 print(shown(row), flush=True)
 
 

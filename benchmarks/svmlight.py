@@ -1,7 +1,7 @@
 """Memory and time of the command line on a large svmlight file, beside the size of the data as a dense array.
 
     python benchmarks/svmlight.py                       1 GB of text
-    python benchmarks/svmlight.py --megabytes 50 --quick
+    python benchmarks/svmlight.py --megabytes 50
 
 It writes a file of generated documents (rows of about 100 words of 100,000, a few thousand of them labelled) to a
 temporary folder, runs each command in a separate process, and deletes everything. *Sparse* is the matrix in memory,
@@ -65,15 +65,10 @@ def run(command: str) -> tuple[float, float]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--megabytes", type=int, default=1000, help="size of the file")
-    parser.add_argument("--quick", action="store_true", help="50 MB")
-    parser.add_argument("--commands", nargs="+", default=list(COMMANDS), choices=COMMANDS)
-    options = parser.parse_args(argv)
-    megabytes = 50 if options.quick else options.megabytes
+    options = options_of(__doc__, argv, megabytes=1000, commands=tuple(COMMANDS))
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "data.svmlight")
-        n, numbers = write(data, megabytes * 10**6)
+        n, numbers = write(data, options.megabytes * 10**6)
         dense, sparse = n * COLUMNS * 8 / 1e6, numbers * 12 / 1e6
         size = data.stat().st_size / 1e6
         print(

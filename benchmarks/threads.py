@@ -12,7 +12,6 @@ gain from a second thread, the most that can be expected.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from _common import best_of, documents, few_labels as few, options_of
+from _common import best_of, cores, documents, few_labels as few, options_of
 from common import pinned
 from labelfold import (
     CCA,
@@ -117,7 +116,7 @@ def machine() -> float:
     return one / two
 
 
-def timed(case: Case, repeat: int) -> tuple[float, float]:
+def both(case: Case, repeat: int) -> tuple[float, float]:
     """Return the seconds with one thread and with two."""
 
     def with_threads(threads: int) -> Callable[[], None]:
@@ -134,18 +133,14 @@ def timed(case: Case, repeat: int) -> tuple[float, float]:
 
 def main() -> None:
     """Print the table."""
-    parser = options_of(__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
-    parser.add_argument("--only", default="", help="only methods whose name contains this")
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
+    options = options_of(__doc__, quick=False, only="", repeats=3)
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; machine {machine():.2f}")
+    cores(f"; machine {machine():.2f}")
     print(f"{'':36}{'one, s':>9}{'two, s':>9}{'ratio':>8}")
     for case in cases(10 if options.quick else 1):
         if options.only.lower() in case.name.lower():
-            one, two = timed(case, options.repeats)
+            one, two = both(case, options.repeats)
             print(f"{case.name:36}{one:9.3f}{two:9.3f}{one / two:8.2f}", flush=True)
 
 

@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, lsqr
 from sklearn.cross_decomposition import CCA as Peer
 from sklearn.exceptions import ConvergenceWarning
 
@@ -32,6 +31,7 @@ from data_sets import load
 from labelfold import CCA, HSL
 from labelfold.numerics import RidgeSolution, ridge_problem
 from labelfold.rows import as_rows
+from two_stage_methods import centred, one_by_one
 
 LEAST_RESIDUAL = 1e-11
 
@@ -77,14 +77,7 @@ def against_lsqr(table: Table, quick: bool, ridge: float = 1.0, sample: int = 0)
 
 
 def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: float, sample: int) -> None:
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    transposed = X.T.tocsr() if transposed_is_quicker(X) else X.T
-    centered = LinearOperator(
-        X.shape,
-        matvec=lambda w: X @ w - mean @ w,
-        rmatvec=lambda r: transposed @ r - mean * r.sum(),
-        dtype=np.float64,
-    )
+    centered = centred(X, X.T.tocsr() if transposed_is_quicker(X) else X.T)
 
     def residual(W: np.ndarray, columns: np.ndarray) -> float:
         worst = 0.0
@@ -93,14 +86,8 @@ def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: f
             worst = max(worst, np.linalg.norm(rest) / np.linalg.norm(centered.rmatvec(t)))
         return worst
 
-    def one_by_one(columns: np.ndarray, tol: float) -> np.ndarray:
-        return np.stack(
-            [
-                lsqr(centered, T[:, j], damp=np.sqrt(ridge), atol=tol, btol=tol, iter_lim=100_000)[0]
-                for j in columns
-            ],
-            axis=1,
-        )
+    def lsqr(columns: np.ndarray, tol: float) -> np.ndarray:
+        return one_by_one(centered, T[:, columns], ridge, tol, 100_000)[0]
 
     every, columns = np.arange(T.shape[1]), np.linspace(0, T.shape[1] - 1, sample).astype(int)
     some = columns[:: max(1, sample // 4)]
@@ -112,14 +99,14 @@ def one_lsqr_comparison(table: Table, name: str, X: Any, T: np.ndarray, ridge: f
         found = ours()
         reached = max(residual(found.W, every), LEAST_RESIDUAL)
         tol = next(
-            tol for tol in reached * np.logspace(0, -4, 9) if residual(one_by_one(some, tol), some) <= reached
+            tol for tol in reached * np.logspace(0, -4, 9) if residual(lsqr(some, tol), some) <= reached
         )
         took = way if way == found.way else f"{way} ({found.way})"
         part = "" if sample == T.shape[1] else f", {sample} targets timed"
         table.compare(
             f"  {name}, ridge {ridge:g}, {took}, {reached:.0e}{part}",
             ours,
-            lambda tol=tol: one_by_one(columns, tol),
+            lambda tol=tol: lsqr(columns, tol),
             scale=T.shape[1] / sample,
             aim=("8x" if ridge == 1 else "100x") if way == "auto" else "",
             peer_runs=1 if ridge < 1 else 2,
@@ -157,12 +144,7 @@ PARTS = {
 
 
 def main() -> None:
-    parser = options_of(__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller data, about a minute")
-    parser.add_argument("--threads", type=int, default=1, help="for both sides")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    options = parser.parse_args()
+    options = options_of(__doc__, quick=False, threads=1, repeat=3, parts=tuple(PARTS))
     warnings.simplefilter("ignore", ConvergenceWarning)
     clock = "processor" if options.threads == 1 else "wall"
     print(f"threads: {options.threads} on both sides; {clock} seconds, best of {options.repeat}")

@@ -29,7 +29,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from calls import environment, loaded
+from disk import environment, loaded
 from record import PARTS, add
 
 # These parts run commands in forked children, in which threads do not exist.
@@ -53,8 +53,8 @@ def campaign(
     for i, part in enumerate(parts):
         own = dict.fromkeys(_THREADS, "1") | environment() if part in _ONE_THREAD else {}
         until = time.perf_counter() + (end - time.perf_counter()) / (len(parts) - i)
-        left = until - time.perf_counter() if i else seconds
-        while left > 0:
+        left = until - time.perf_counter()
+        while True:  # a part has at least one batch
             command = [sys.executable, __file__, "--part", part, "--seconds", f"{left}", "--seed", f"{seed}"]
             command += ["--record", str(record), "--longest", f"{longest}"]
             began = time.perf_counter()
@@ -63,6 +63,8 @@ def campaign(
                 break
             left = until - time.perf_counter()
             _note_the_end(part, seed, record, status, time.perf_counter() - began)
+            if left <= 0:
+                break
     return [row for row in _read(record) if row["batch"] not in done]
 
 

@@ -15,7 +15,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* As in calls.py. The kinds from SHORT on are: a call that succeeds in part, the end of the process, and changes of
+/* As in disk.py. The kinds from SHORT on are: a call that succeeds in part, the end of the process, and changes of
    the file by another process. */
 enum { NOTHING, FAIL, FAIL_ALWAYS, SHORT, KILL, SHRINK, GROW, REPLACE };
 

@@ -1,15 +1,25 @@
-"""Commands in forked children of this process, which has all imports: one second each instead of four."""
+"""Commands in forked children of this process, which has all imports: one second each instead of four.
+
+Each try of a batch has a temporary folder of its own. It is removed when the try or the process ends; if the process
+was killed, when the next one begins.
+"""
 
 from __future__ import annotations
 
+import atexit
+import fcntl
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +124,19 @@ class Command:
                     self.said[reads] += part
 
 
+def undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:
+    """Run a command that must succeed."""
+    ended = run(arguments, folder, prepare)
+    ended.check_words()
+    assert ended.status == 0, f"{' '.join(arguments)}: {ended.err}"
+    return ended
+
+
+def in_turn(items: Sequence[Any], start: int, count: int) -> list[Any]:
+    """Return some of the items from a place on, beginning again after the last one."""
+    return [items[i % len(items)] for i in range(start, start + count if items else start)]
+
+
 def signalled(arguments: list[str], folder: Path, which: int, times: Iterable[float]) -> Ended:
     """Run a command, and send it a signal at these seconds after its start."""
     command = Command(arguments, folder)
@@ -168,3 +191,74 @@ def run_two(
         refused = any(reason in ended.err for reason in reasons)
         assert ended.status == 0 or refused, f"refused without a reason: {ended.err}"
     return both
+
+
+_PREFIX = "labelfold-campaign-"
+
+
+def new_folder(prefix: str) -> Path:
+    """Return a new folder."""
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=_root(os.getpid())))
+
+
+@cache
+def _root(process: int) -> Path:
+    """Return the folder of a process, which is locked while the process runs."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):
+            _locked(left)
+            shutil.rmtree(left, ignore_errors=True)
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        with suppress(OSError):  # another new process was faster
+            _locked(made)
+            atexit.register(_remove, made, process)
+            return made
+
+
+def _locked(folder: Path) -> None:
+    """Lock a folder until the process ends, or fail if another process has locked it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise
+
+
+def _remove(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# What is tried, in words, and a function of the folder that returns how it ended: once, or several times.
+Try = tuple[str, Callable[[Path], str | list[str]]]
+
+
+def run_tries(
+    tries: Iterable[Try], shown: bool, before: Path | None = None, errors: Any = AssertionError
+) -> tuple[Counter[str], str]:
+    """Run each try in a copy of a folder; return the numbers of results and sentences, and the failure, if any.
+
+    ``shown`` prints each try, raises its failure, and then keeps its folder.
+    """
+    ended: Counter[str] = Counter()
+    for what, attempt in tries:
+        root = new_folder("try-")
+        folder = root / "work"
+        if before is None:
+            folder.mkdir()
+        else:
+            shutil.copytree(before, folder)
+        if shown:
+            print(what, "in", folder, flush=True)
+        try:
+            found = attempt(folder)
+        except errors as error:
+            if shown:
+                raise
+            shutil.rmtree(root)
+            return ended, f"{what}: {error}"
+        ended.update([found] if isinstance(found, str) else found)
+        shutil.rmtree(root)
+    return ended, ""

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import bases
 import reads
-from batches import run_tries
-from child import Ended, run, run_two, signalled
+from child import Ended, in_turn, run, run_tries, run_two, signalled
 from disk import KINDS, Disk, can_happen
 from scenarios import SCENARIOS, Scenario, scenario
 
@@ -60,7 +59,7 @@ def _faults(one: Scenario, seed: int, number: int, rng: random.Random) -> list[t
     """Return the faults of a batch, each with its name."""
     calls = [(kind, i) for i, what in enumerate(one.calls) for kind in KINDS if can_happen(kind, what)]
     random.Random(seed).shuffle(calls)
-    taken = [calls[(number * _CALLS + i) % len(calls)] for i in range(_CALLS)]
+    taken = in_turn(calls, number * _CALLS, _CALLS)
     made: list[tuple[str, Disturb]] = [
         (f"{kind} at call {i} ({one.calls[i]})", _failing(kind, i)) for kind, i in taken
     ]

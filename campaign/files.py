@@ -23,9 +23,7 @@ from typing import Any
 import damage
 import hostile
 import numpy as np
-from batches import run_tries
-from child import Ended, run
-from places import new_folder
+from child import new_folder, run, run_tries, undisturbed
 from scenarios import COMPARE, warm, write_h5ad, write_table
 
 import labelling
@@ -183,7 +181,7 @@ class _Guard:
 @cache
 def _usual() -> float:
     """Return the memory of a command on a good file."""
-    return _fine(["predict", "m.skops", "t.csv", "-o", "out.csv"], whole("csv")).mebibytes
+    return undisturbed(["predict", "m.skops", "t.csv", "-o", "out.csv"], whole("csv")).mebibytes
 
 
 @cache
@@ -192,7 +190,7 @@ def whole(name: str) -> Path:
     folder = new_folder("whole-") / "work"
     shutil.copytree(_common(), folder)
     for command in _NEEDS.get(name, ()):
-        _fine(command.split(), folder)
+        undisturbed(command.split(), folder)
     if name in ("journal", "hostile"):
         labelling.with_labels(folder)
     return folder
@@ -207,7 +205,7 @@ def _common() -> Path:
     for ending, (pack, _) in damage.PACKED.items():
         (folder / f"t.csv.{ending}").write_bytes(pack(table))
     _write_others(folder)
-    _fine(["fit", "t.csv", "-t", "kind", "--id", "name", "-m", "pcals", "-o", "m.skops"], folder)
+    undisturbed(["fit", "t.csv", "-t", "kind", "--id", "name", "-m", "pcals", "-o", "m.skops"], folder)
     return folder
 
 
@@ -256,10 +254,3 @@ def _write_databases(folder: Path, frame: Any) -> None:
         Image.fromarray(rng.integers(0, 255, (4, 4), dtype=np.uint8)).save(
             folder / f"images/kind {i % 3}/{i}.png"
         )
-
-
-def _fine(arguments: list[str], folder: Path) -> Ended:
-    ended = run(arguments, folder)
-    ended.check_words()
-    assert ended.status == 0, ended.err
-    return ended

@@ -8,11 +8,20 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from drawn import (
+    Drawn,
+    Target,
+    class_codes,
+    class_targets,
+    matrices,
+    number_targets,
+    odd_targets,
+    rare,
+    several_labels,
+)
 from hypothesis import strategies as st
-from matrices import Drawn, matrices, rare
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from targets import Target, class_codes, class_targets, number_targets, odd_targets, several_labels
 from tools import TOOLS, ToolCase, tool_cases
 
 import labelfold

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from batches import run_tries
-from child import Command, Ended
+from child import Command, Ended, run_tries
 from disk import KINDS, Disk, can_happen
 from scenarios import warm, write_table
 

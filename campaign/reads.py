@@ -14,11 +14,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from batches import run_tries
-from calls import READS, Calls, loaded
-from child import Ended, run
+from child import Ended, in_turn, new_folder, run, run_tries, undisturbed
+from disk import READS, Calls, loaded
 from files import FORMATS, whole
-from places import new_folder
 from scenarios import files_of, result_lines, told_by
 
 _PREFIX = "read-"
@@ -48,9 +46,7 @@ class Reader:
         (folder / name).write_bytes(self.was.get(name, b""))
         if name not in self.was:
             (folder / name).unlink()
-        again = run(self.arguments, folder)
-        again.check_words()
-        assert again.status == 0, f"the next run failed: {again.err}"
+        undisturbed(self.arguments, folder)
         return "sentence" if ended.status else "result"
 
     def _check(self, kind: str, ended: Ended, folder: Path, name: str) -> None:
@@ -84,9 +80,7 @@ def reader(name: str, command: str) -> Reader:
     root = new_folder("reads-")
     folder, counted = root / "work", root / "calls"
     shutil.copytree(before, folder)
-    ended = run(command.split(), folder, Calls(folder, report=counted).install)
-    ended.check_words()
-    assert ended.status == 0, f"{command}: {ended.err}"
+    undisturbed(command.split(), folder, Calls(folder, report=counted).install)
     was, now = files_of(before), files_of(folder)
     reference = {path: told_by(path, data) for path, data in now.items() if was.get(path) != data}
     return Reader(command.split(), before, was, reference, counted.read_text().splitlines())
@@ -101,8 +95,7 @@ def run_batch(name: str, seed: int, number: int, *, shown: bool = False) -> tupl
     one = reader(name.removeprefix(_PREFIX), command)
     faults = [(kind, i) for i in range(len(one.calls)) for kind in READS]
     random.Random(f"{name}:{seed}").shuffle(faults)
-    start = number // len(kind_of.commands) * FAULTS
-    taken = [faults[i % len(faults)] for i in range(start, start + FAULTS)]
+    taken = in_turn(faults, number // len(kind_of.commands) * FAULTS, FAULTS)
     tries = [
         (f"{command}, {kind} at read {i} ({one.calls[i]})", partial(one.disturbed, kind=kind, number=i))
         for kind, i in taken

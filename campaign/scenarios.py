@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import threading
 import zipfile
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from child import Ended, run
+from child import Ended, new_folder, undisturbed
 from disk import Disk
-from places import new_folder
 from tqdm import tqdm
 
 COMPARE = "compare t.csv -t kind --id name -m pcals,naive-bayes -r {} --save -o r"
@@ -127,9 +125,7 @@ class Scenario:
 
     def check_next(self, folder: Path) -> None:
         """Check that the next run continues, and gives the result of a run without faults."""
-        ended = run(self.arguments, folder)
-        ended.check_words()
-        assert ended.status == 0, f"the next run failed: {ended.err}"
+        undisturbed(self.arguments, folder)
         self.check_same(files_of(folder))
 
 
@@ -146,22 +142,15 @@ def scenario(name: str) -> Scenario:
             write_h5ad(before / f"{table}.csv")
     *earlier, command = [line.split() for line in SCENARIOS[name]]
     for arguments in earlier:
-        _undisturbed(arguments, before)
+        undisturbed(arguments, before)
     shutil.copytree(before, root / "reference")
     counted = root / "calls"
     disk = Disk(root / "reference", report=counted)
-    ended = _undisturbed(command, root / "reference", disk.install)
+    ended = undisturbed(command, root / "reference", disk.install)
     files = files_of(root / "reference")
     reference = {name: told_by(name, data) for name, data in files.items()}
     seconds = max(ended.seconds, 0.05)
     return Scenario(name, command, before, files_of(before), reference, seconds, counted.read_text().split())
-
-
-def _undisturbed(arguments: list[str], folder: Path, prepare: Callable[[], Any] | None = None) -> Ended:
-    ended = run(arguments, folder, prepare)
-    ended.check_words()
-    assert ended.status == 0, f"{' '.join(arguments)}: {ended.err}"
-    return ended
 
 
 @cache

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from drawn import class_codes, class_targets, matrices, number_targets, odd_targets, plain, several_labels
 from hypothesis import strategies as st
-from matrices import matrices
 from scipy import sparse
-from targets import class_codes, class_targets, number_targets, odd_targets, plain, several_labels
 
 import labelfold
 from labelfold import model_selection

@@ -15,15 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAMES = ("two_stage", "drsvm", "subspace", "nsdr", "nsdr_grid", "nmf_alpha", "nmf_alpha_tuned")
-PAPERS = tuple(name for name in NAMES if (HERE / f"{name}.py").is_file())
+PAPERS = ("two_stage", "drsvm", "subspace", "nsdr", "nsdr_grid", "nmf_alpha", "nmf_alpha_tuned")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the experiments, each in a process of its own, and make the pages where results were written."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small pieces, written to the temporary folder")
-    parser.add_argument("--only", nargs="+", choices=PAPERS, default=list(PAPERS))
+    parser.add_argument("--only", nargs="+", choices=PAPERS, default=PAPERS)
     options = parser.parse_args(arguments)
     quick = ["--quick"] if options.quick else []
     for name in options.only:

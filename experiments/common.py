@@ -33,23 +33,29 @@ def result_folder(quick: bool, output: str | None) -> Path:
     return RESULTS
 
 
+ABOUT = """Real data comes from the folder LABELFOLD_DATA (see DATA.md); where a file is not there, a set of its shape
+is generated. Each number is written to {0}.csv as soon as it is known, and a re-run computes only missing ones.
+The page {0}.md is written from the CSV file."""
+
+
 def experiment(
     doc: str | None,
     name: str,
     plan: Any,
     quick: Any,
     parts: dict[str, Callable[[Results, Any], object]],
-    write_report: Callable[[Results, Path], object],
-    arguments: Sequence[str] | None,
+    write_report: Callable[[Report, Results], object],
     threads: int | None = 1,
     **options: Any,
-) -> Path:
-    """Compute the missing rows of NAME.csv by the command line, write NAME.md, and return its path.
+) -> Callable[[Sequence[str] | None], Path]:
+    """Return the command of an experiment: it computes the missing rows of NAME.csv, and writes and returns NAME.md.
 
     ``plan`` and ``quick`` are dataclasses, the sizes of a whole run and of a test. ``options`` are fields of theirs
     that the command line may set, each with its choices or its type. ``threads`` None leaves their number as it is.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=doc, epilog=ABOUT.format(name), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="small pieces, in seconds")
     parser.add_argument("--output", help="folder of the results")
     parser.add_argument("--parts", nargs="*", choices=parts, default=list(parts), help="none: only the page")
@@ -58,23 +64,28 @@ def experiment(
         if isinstance(getattr(plan, option), tuple):
             kind["nargs"] = "+"
         parser.add_argument(f"--{option.replace('_', '-')}", **kind)
-    given = vars(parser.parse_args(arguments))
-    plan = quick if given["quick"] else plan
-    changed = {option: given[option] for option in options if given[option] is not None}
-    plan = replace(plan, **{k: tuple(v) if isinstance(v, list) else v for k, v in changed.items()})
-    results = Results(result_folder(given["quick"], given["output"]) / f"{name}.csv")
-    with warnings.catch_warnings(), pinned(threads) if threads else nullcontext():
-        warnings.simplefilter("ignore")
-        for part in given["parts"]:
-            parts[part](results, plan)
-            print(f"{name}: {part} done", flush=True)
-    if results.path.parent == RESULTS:
-        for path in RESULTS.glob(f"{name}*.csv"):
-            Results(path).pack()
-    page = results.path.with_suffix(".md")
-    write_report(results, page)
-    print(f"wrote {page}")
-    return page
+
+    def main(arguments: Sequence[str] | None = None) -> Path:
+        given = vars(parser.parse_args(arguments))
+        changed = {option: given[option] for option in options if given[option] is not None}
+        changed = {option: tuple(v) if isinstance(v, list) else v for option, v in changed.items()}
+        size = replace(quick if given["quick"] else plan, **changed)
+        results = Results(result_folder(given["quick"], given["output"]) / f"{name}.csv")
+        with warnings.catch_warnings(), pinned(threads) if threads else nullcontext():
+            warnings.simplefilter("ignore")
+            for part in given["parts"]:
+                parts[part](results, size)
+                print(f"{name}: {part} done", flush=True)
+        if results.path.parent == RESULTS:
+            for path in RESULTS.glob(f"{name}*.csv"):
+                Results(path).pack()
+        page = Report(results.path.with_suffix(".md"))
+        write_report(page, results)
+        page.write()
+        print(f"wrote {page.path}")
+        return page.path
+
+    return main
 
 
 @contextmanager
@@ -130,11 +141,18 @@ class Report:
         """Add paragraphs or headings."""
         self.parts.extend(paragraphs)
 
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Add a table; the first column is text, the others are numbers."""
+    def table(self, header: str | Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Add a table; the first column is text, the others are numbers. A header in words has bars between them."""
+        header = header.split(" | ") if isinstance(header, str) else header
         lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
         lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
         self.parts.append("\n".join(lines))
+
+    def grid(
+        self, corner: str, names: Iterable[str], heads: Sequence[str], cell: Callable[[str, str], str]
+    ) -> None:
+        """Add a table of cell(name, head): names down, heads across."""
+        self.table([corner, *heads], [[name, *(cell(name, head) for head in heads)] for name in names])
 
     def figure(self, name: str, caption: str, draw: Callable[[Any], Any]) -> None:
         """Add the figure that ``draw(pyplot)`` returns as NAME.png, or a sentence on why it is missing."""

@@ -38,14 +38,73 @@ def has_data() -> bool:
     return bool(os.environ.get("LABELFOLD_DATA"))
 
 
-def load(name: str, generate: Callable[[np.random.Generator], tuple[Any, np.ndarray]]) -> Data:
-    """Return NAME.npz of the folder LABELFOLD_DATA if it exists, else ``generate(rng)``, data of its shape.
+# Rows, columns and classes (or labels) of files: what is generated where a file is not there has these.
+SHAPES = {
+    "a9a": (48_842, 123, 2),
+    "breast_cancer_ljubljana": (277, 9, 2),
+    "breast_cancer_wisconsin_original": (683, 9, 2),
+    "ida_image": (2310, 18, 2),
+    "ida_waveform": (5000, 21, 2),
+    "ionosphere": (351, 34, 2),
+    "mnist": (70_000, 784, 10),
+    "news20_bydate_counts": (18_846, 20_000, 20),
+    "news20_libsvm": (15_935, 62_061, 20),
+    "optdigits": (5620, 64, 10),
+    "pima": (768, 8, 2),
+    "rcv1v2_subset1": (6000, 47_236, 101),
+    "satimage": (6435, 36, 6),
+    "scene": (2407, 294, 6),
+    "sonar": (208, 60, 2),
+    "spect": (267, 22, 2),
+    **{f"ssl_{name}": (1500, 241, 2) for name in ("Digit1", "USPS", "g241c", "g241d")},
+    "ssl_BCI": (400, 117, 2),
+    "ssl_COIL": (1500, 241, 6),
+    "ssl_SecStr": (83_679, 315, 2),
+    "ssl_Text": (1500, 11_960, 2),
+    "usps": (9298, 256, 10),
+    "wine": (178, 13, 3),
+    "yeast": (2417, 103, 14),
+}
+# Words of a row of generated text; all other sets are dense.
+LENGTHS = {
+    "a9a": 14,
+    "news20_bydate_counts": 60,
+    "news20_libsvm": 80,
+    "rcv1v2_subset1": 80,
+    "ssl_SecStr": 15,
+    "ssl_Text": 60,
+}
+SEVERAL = ("rcv1v2_subset1", "scene", "yeast")  # with several labels a row
+
+
+def stand_in(
+    name: str, rng: np.random.Generator, rows: int | None = None, columns: int | None = None
+) -> tuple[Any, np.ndarray]:
+    """Return generated rows and labels of the shape of a file, at most so many rows and columns."""
+    n, d, c = SHAPES[name]
+    n, d = min(n, rows or n), min(d, columns or d)
+    if name in LENGTHS:
+        return sparse_text(rng, n, d, c, min(LENGTHS[name], d // 6), labels=name in SEVERAL)
+    return (dense_labels if name in SEVERAL else dense_classes)(rng, n, d, c)
+
+
+Made = tuple[Any, np.ndarray]
+
+
+def load(
+    name: str,
+    generate: Callable[[np.random.Generator], Made] | None = None,
+    rows: int | None = None,
+    columns: int | None = None,
+) -> Data:
+    """Return NAME.npz of the folder LABELFOLD_DATA if it exists, else ``generate(rng)``, or `stand_in` without it.
 
     The file holds X, or X_data, X_indices, X_indptr and X_shape; and y (classes) or Y (label columns).
     """
     path = Path(os.environ.get("LABELFOLD_DATA", "")) / f"{name}.npz"
     if not has_data() or not path.is_file():
-        X, y = generate(rng_of(name))
+        rng = rng_of(name)
+        X, y = stand_in(name, rng, rows, columns) if generate is None else generate(rng)
         return Data(name, X, y, "generated")
     with np.load(path) as file:
         return Data(name, rows_of(file), file["y"] if "y" in file else file["Y"], "real")
@@ -99,6 +158,22 @@ def sparse_text(
     Y = np.eye(c, dtype=np.uint8)[topic]
     Y[rng.random((n, c)) < 2 / c] = 1
     return X, Y
+
+
+def reduced(X: Any, y: np.ndarray, most: int | None, *words: Any) -> tuple[Any, np.ndarray]:
+    """Return at most so many of the rows, in their order, drawn with a seed of words."""
+    if most is None or len(y) <= most:
+        return X, y
+    kept = np.sort(rng_of(*words).permutation(len(y))[:most])
+    return X[kept], y[kept]
+
+
+def complete(X: Any, y: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Return the rows without missing values."""
+    if sparse.issparse(X):
+        return X, y
+    whole = np.isfinite(X).all(axis=1)
+    return X[whole], y[whole]
 
 
 def masked(y: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,71 +20,31 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import LabelSpreading
 from sklearn.svm import SVC, LinearSVC
 
-from data_sets import dense_classes, load, masked, rng_of
+from data_sets import Data, complete, load, masked, reduced, rng_of
 
-# Rows, columns and classes of each file, for generated data if the file is missing.
-DENSE = {
-    "wine": (178, 13, 3),
-    "ionosphere": (351, 34, 2),
-    "sonar": (208, 60, 2),
-    "pima": (768, 8, 2),
-    "satimage": (6435, 36, 6),
-    "optdigits": (5620, 64, 10),
-    "ida_image": (2310, 18, 2),
-    "ssl_g241c": (1500, 241, 2),
-    "ssl_g241d": (1500, 241, 2),
-}
+DENSE = ("wine", "ionosphere", "sonar", "pima", "satimage", "optdigits", "ida_image", "ssl_g241c")
 # Classes of news20_bydate_counts, by their index in alphabetical order.
 COUNTS = {"autos_motorcycles": (7, 8), "medicine_space": (13, 14)}
-TABLES = (*(name for name in DENSE if name != "ssl_g241d"), *COUNTS)
+TABLES = (*DENSE, *COUNTS)
 MOST_ROWS, MOST_DOCUMENTS = 3000, 2000
 FEWEST_ROWS_OF_A_WORD = 5
 
 
-class Table(NamedTuple):
-    """Rows and their true classes.
-
-    Attributes
-    ----------
-    name : str
-        Name of the table.
-    X : ndarray or csr_array of shape (n, d)
-        Rows; word counts are sparse.
-    y : ndarray of shape (n,)
-        Class codes from 0 up.
-    source : str
-        "real" or "generated".
-    """
-
-    name: str
-    X: Any
-    y: np.ndarray
-    source: str
-
-    @property
-    def counts(self) -> bool:
-        """Whether the columns are counts of words."""
-        return sparse.issparse(self.X)
-
-
 @cache
-def read(name: str, most_rows: int | None = None) -> Table:
-    """Return a table by name, with at most 3,000 rows (2,000 for counts), or ``most_rows``."""
+def read(name: str, most_rows: int | None = None) -> Data:
+    """Return a table by name, with at most 3,000 rows (2,000 for counts of words), or ``most_rows``."""
     if name in COUNTS:
         data = load("news20_bydate_counts", _documents)
-        kept = np.flatnonzero(np.isin(data.y, COUNTS[name]))
-        most = most_rows or MOST_DOCUMENTS
+        kept = np.isin(data.y, COUNTS[name])
+        X, y = data.X[kept], data.y[kept]
     else:
-        n, d, c = DENSE[name]
-        data = load(name, lambda rng: dense_classes(rng, min(n, MOST_ROWS), d, c))
-        kept = np.flatnonzero(np.isfinite(data.X).all(axis=1))
-        most = most_rows or MOST_ROWS
-    if len(kept) > most:
-        kept = np.sort(rng_of("rows", name).permutation(kept)[:most])
-    X = data.X[kept]
+        data = load(name, rows=MOST_ROWS)
+        X, y = complete(data.X, data.y)
+    most = most_rows or (MOST_DOCUMENTS if name in COUNTS else MOST_ROWS)
+    X, y = reduced(X, y, most, "rows", name)
     if sparse.issparse(X):
         X = X[:, np.bincount(X.indices, minlength=X.shape[1]) >= FEWEST_ROWS_OF_A_WORD]
-    return Table(name, X, np.unique(data.y[kept], return_inverse=True)[1], data.source)
+    return Data(name, X, np.unique(y, return_inverse=True)[1], data.source)
 
 
 def _documents(rng: np.random.Generator) -> tuple[sparse.csr_array, np.ndarray]:
@@ -116,7 +76,7 @@ def draw(y: np.ndarray, labels: int, *words: Any) -> np.ndarray:
 def _scaled(table_name: str, most_rows: int | None) -> Any:
     """Return all rows with unit variance, or tf-idf for counts."""
     table = read(table_name, most_rows)
-    return (TfidfTransformer() if table.counts else StandardScaler()).fit_transform(table.X)
+    return (TfidfTransformer() if sparse.issparse(table.X) else StandardScaler()).fit_transform(table.X)
 
 
 @cache
@@ -164,7 +124,7 @@ BASELINES: dict[str, Callable[[Any, Any, np.ndarray], tuple[Any, ClassifierMixin
 }
 
 
-def predict(baseline: str, table: Table, most_rows: int | None, known: np.ndarray) -> np.ndarray:
+def predict(baseline: str, table: Data, most_rows: int | None, known: np.ndarray) -> np.ndarray:
     """Return the predictions of a baseline for every row of a table, given the labels of the known rows."""
     key = table.name, most_rows
     rows, model = BASELINES[baseline](table.X, _scaled(*key), _components(*key))

@@ -4,8 +4,7 @@
     python experiments/honesty.py --quick    a small test, seconds
 
 Each table has some labelled rows; the labels of the others are hidden from the command and known to the experiment. A
-run is the command itself, then the predictions of its model for the hidden rows. Rows are written to honesty.csv as
-soon as they are known, and a re-run computes only missing ones; honesty.md is written from them.
+run is the command itself, then the predictions of its model for the hidden rows.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -221,9 +219,8 @@ def _promised(table: Table) -> dict[str, float] | None:
     return {"share": share, "low": low, "high": high, **sentences, "truth": truth}
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows."""
-    page = Report(path)
     page.text(
         "# What `labelfold fit` promises, and what is true",
         "Mean promised accuracy (balanced accuracy where classes are uneven), that on the hidden rows, and how often "
@@ -245,23 +242,17 @@ def write_report(results: Results, path: Path) -> None:
     page.table(["setting", "labels", "runs", "promised", "true", "held", *_SAID], lines)
     docs = {name: (make.__doc__ or "").strip().removeprefix("Return ") for name, make in SETTINGS.items()}
     page.table(
-        ["setting", "what it is", "held"],
+        "setting | what it is | held",
         [[name, docs[name], f"{np.mean(holds):.1%} of {len(holds)}"] for name, holds in held.items()],
     )
     every = [hold for holds in held.values() for hold in holds]
     page.text(f"The interval held in {np.mean(every):.1%} of {len(every):,} runs.")
-    page.write()
 
 
 PARTS = {"all": run}
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, write the report, and return its path."""
-    return experiment(
-        __doc__, "honesty", Plan(), QUICK, PARTS, write_report, arguments, settings=SETTINGS, draws=int
-    )
-
+main = experiment(__doc__, "honesty", Plan(), QUICK, PARTS, write_report, settings=SETTINGS, draws=int)
 
 if __name__ == "__main__":
     main()

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
-from data_sets import dense_classes, dense_labels, load, rng_of, sparse_text
+from data_sets import complete, load, rng_of
 
 MOST = 3000
 BOOK = ("Digit1", "USPS", "COIL", "BCI", "g241c", "g241d", "Text")
 NINE = ("g241c", "g241d", "BCI", "USPS", "waveform", "optdigits", "usps", "mnist49", "Text")
 OPEN = (*NINE, "wine", "satimage", "ionosphere", "sonar", "pima", "image", "autos", "medicine", "atheism")
 SEVERAL = ("scene", "yeast")
-# File; rows, columns and classes if it is generated; and the classes in use.
-SETS: dict[str, tuple[str, int, int, int, tuple[int, ...] | None]] = {
-    **{name: (f"ssl_{name}", 1500, 241, 2, None) for name in ("Digit1", "USPS", "g241c", "g241d")},
-    "COIL": ("ssl_COIL", 1500, 241, 6, None),
-    "BCI": ("ssl_BCI", 400, 117, 2, None),
-    "Text": ("ssl_Text", 1500, 11_960, 2, None),
-    "waveform": ("ida_waveform", 3000, 21, 2, None),
-    "optdigits": ("optdigits", 3000, 64, 10, None),
-    "usps": ("usps", 3000, 256, 10, None),
-    "mnist49": ("mnist", 3000, 784, 2, (4, 9)),
-    "wine": ("wine", 178, 13, 3, None),
-    "satimage": ("satimage", 3000, 36, 6, None),
-    "ionosphere": ("ionosphere", 351, 34, 2, None),
-    "sonar": ("sonar", 208, 60, 2, None),
-    "pima": ("pima", 768, 8, 2, None),
-    "image": ("ida_image", 2310, 18, 2, None),
-    "autos": ("news20_bydate_counts", 1986, 20_000, 2, (7, 8)),
-    "medicine": ("news20_bydate_counts", 1977, 20_000, 2, (13, 14)),
-    "atheism": ("news20_bydate_counts", 1796, 20_000, 2, (0, 15)),
-    "wisconsin": ("breast_cancer_wisconsin_original", 683, 9, 2, None),
-    "ljubljana": ("breast_cancer_ljubljana", 277, 9, 2, None),
-    "spect": ("spect", 267, 22, 2, None),
-    "adult": ("a9a", 3000, 123, 2, None),
-    "scene": ("scene", 2407, 294, 6, None),
-    "yeast": ("yeast", 2417, 103, 14, None),
+# The file of each set, and the classes of it that are in use.
+SETS: dict[str, tuple[str, tuple[int, ...] | None]] = {
+    **{name: (f"ssl_{name}", None) for name in BOOK},
+    **{
+        name: (name, None)
+        for name in ("optdigits", "usps", "wine", "satimage", "ionosphere", "sonar", "pima")
+    },
+    "waveform": ("ida_waveform", None),
+    "mnist49": ("mnist", (4, 9)),
+    "image": ("ida_image", None),
+    "autos": ("news20_bydate_counts", (7, 8)),
+    "medicine": ("news20_bydate_counts", (13, 14)),
+    "atheism": ("news20_bydate_counts", (0, 15)),
+    "wisconsin": ("breast_cancer_wisconsin_original", None),
+    "ljubljana": ("breast_cancer_ljubljana", None),
+    "adult": ("a9a", None),
+    **{name: (name, None) for name in ("spect", *SEVERAL)},
 }
 ASIDE = ("wisconsin", "ljubljana", "spect", "adult")
 COUNTS = ("autos", "medicine", "atheism")
@@ -50,17 +41,15 @@ class Set:
     """A data set of at most 3,000 rows, with the book's splits if it has any."""
 
     def __init__(self, name: str, quick: bool) -> None:
-        file, n, d, c, kept = SETS[name]
+        file, kept = SETS[name]
         self.name = name
-        data = load(file, partial(_generate, name, n, d, c))
-        X, y, self.source = data.X, data.y, data.source
-        if kept is not None and self.source == "real":
+        data = load(file, rows=MOST if kept is None else 5 * MOST)
+        X, y = complete(data.X, data.y)
+        if kept is not None:
             X, y = X[np.isin(y, kept)], y[np.isin(y, kept)]
-        if not sparse.issparse(X) and np.isnan(X).any():
-            complete = ~np.isnan(X).any(axis=1)
-            X, y = X[complete], y[complete]
-        if name in COUNTS and self.source == "real":
+        if name in COUNTS:
             X = X[:, np.asarray((X > 0).sum(axis=0)).ravel() >= 2]
+        self.source = data.source
         most = 200 if quick else MOST
         self.splits = _splits(file) if X.shape[0] <= most else {}
         if X.shape[0] > most:
@@ -88,14 +77,6 @@ def _splits(file: str) -> dict[int, np.ndarray]:
         return {}
     with np.load(path) as data:
         return {size: np.asarray(data[f"idxLabs_{size}"], dtype=int) for size in (10, 100)}
-
-
-def _generate(
-    name: str, n: int, d: int, c: int, rng: np.random.Generator
-) -> tuple[np.ndarray | sparse.csr_array, np.ndarray]:
-    if name in SEVERAL:
-        return dense_labels(rng, n, d, c)
-    return sparse_text(rng, n, d, c, 60) if d > 2000 else dense_classes(rng, n, d, c)
 
 
 @lru_cache(maxsize=1)

@@ -5,34 +5,31 @@
 
 Run it from a checkout: the proof is the tests' reference, tests/reference/pcals_proof.py. Each problem is fitted by
 the library. Then the proof finds the global maximum of the gain for the residuals that each of its directions was
-searched in. A row has the proved bound of all gains, the library's gain, and their relative difference. Rows are
-written to pcals_starts.csv as soon as they are known, and a re-run computes only missing ones; pcals_starts.md is
-written from them.
+searched in. A row has the proved bound of all gains, the library's gain, and their relative difference.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from common import RESULTS, Report, pinned, result_folder
-from data_sets import rng_of
+from common import Report, experiment
+from data_sets import Data, rng_of
 from labelfold import PCALS, KernelPCALS
-from result_rows import Results, parameter, words
+from result_rows import Results, parameter, row_key
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from reference.pcals_data import KINDS, TASKS, centred_responses, problem
 from reference.pcals_proof import proved_maximum
 
-PART, DIRECTIONS, SEEDS = "gain", 2, 10
+PART, DIRECTIONS = "gain", 2
 # Rows and columns of each form of problem. "passes" reads the rows again for each step; "kernel" has an RBF kernel.
 # Those of 120 and 130 rows have more columns, or features, than the small space.
 FORMS = {
@@ -97,28 +94,29 @@ def gains(drawn: Problem, form: str) -> Iterator[tuple[float, float]]:
         R = R - np.outer(R @ w, w) / (w @ w)
 
 
-def run(results: Results, seeds: int) -> None:
-    """Compute the missing rows."""
-    for seed, form, kind in itertools.product(range(seeds), FORMS, KINDS):
-        key = {"part": PART, "dataset": kind, "source": "generated", "seed": seed}
+@dataclass(frozen=True)
+class Plan:
+    """The size of a run: problems of each form and kind."""
+
+    seeds: int = 10
+
+
+def run(results: Results, plan: Plan) -> None:
+    """Write the bound and the gain of every direction of every problem."""
+    for seed, form, kind in itertools.product(range(plan.seeds), FORMS, KINDS):
         drawn = draw(form, kind, seed)
-        said = words(form=form, task=drawn.task, labels=drawn.labels, weight=drawn.model.reconstruction)
-        keys = [
-            {**key, "method": "PCA-LS", "parameters": f"{said} direction={i + 1}"} for i in range(DIRECTIONS)
-        ]
-        if all(results.has(**one) for one in keys):
+        about = {"form": form, "task": drawn.task, "labels": drawn.labels}
+        about["weight"] = drawn.model.reconstruction
+        data = Data(kind, drawn.X, drawn.y, "generated")
+        keys = [row_key(PART, data, "PCA-LS", seed, **about, direction=i + 1) for i in range(DIRECTIONS)]
+        if all(results.has(**key) for key in keys):
             continue
-        with pinned(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            for one, (bound, found) in zip(keys, gains(drawn, form), strict=False):
-                if not results.has(**one):
-                    how = {"published": bound, "ours": found, "relative": found / bound - 1}
-                    results.add(**one, **how)
+        for key, (bound, found) in zip(keys, gains(drawn, form), strict=False):
+            results.add(**key, published=bound, ours=found, relative=found / bound - 1)
 
 
-def write_report(results: Results, path: Path) -> Path:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows."""
-    page = Report(path)
     page.text(
         "# PCA-LS: maxima from several starts beside proved ones",
         f"Directions of generated problems. The gain is equal if it is below the proved bound of all gains by "
@@ -132,25 +130,10 @@ def write_report(results: Results, path: Path) -> Path:
         counts = [int((relative >= -EQUAL).sum()), int((relative < -CLEAR).sum())]
         lines.append([form, problems, len(rows), *counts, f"{min(relative.min(initial=0.0), 0.0):.1e}"])
     page.table(["form", "problems", "directions", "equal or higher", f"lower by {CLEAR:.1%}", "worst"], lines)
-    page.write()
-    return path
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, and write the page."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="one problem of each form and kind")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="problems of each form and kind")
-    parser.add_argument("--output", help="where rows and page go")
-    options = parser.parse_args(arguments)
-    folder = RESULTS if not options.quick and options.output is None else result_folder(True, options.output)
-    results = Results(folder / "pcals_starts.csv")
-    run(results, 1 if options.quick else options.seeds)
-    results.pack()
-    return write_report(results, folder / "pcals_starts.md")
-
+PARTS = {"all": run}
+main = experiment(__doc__, "pcals_starts", Plan(), Plan(seeds=1), PARTS, write_report, seeds=int)
 
 if __name__ == "__main__":
-    print(main())
+    main()

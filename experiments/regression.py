@@ -3,17 +3,14 @@
     python experiments/regression.py            everything, some minutes
     python experiments/regression.py --quick    a small test, seconds
 
-Some rows of each set keep their number, the others are predicted. Rows are written to regression.csv as soon as they
-are known, and a re-run computes only missing ones; regression.md is written from them.
+Some rows of each set keep their number, the others are predicted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1, make_regression
@@ -79,9 +76,8 @@ def run(results: Results, plan: Plan) -> None:
             results.add(**row(method), ours=r2_score(truth, said))
 
 
-def write_report(results: Results, path: Path) -> None:
+def write_report(page: Report, results: Results) -> None:
     """Write the page from the rows."""
-    page = Report(path)
     page.text(
         "# Numbers from few labels",
         "R² on hidden rows, mean over draws; `holds` is how often LabelFold's 90% interval for R² held it, `inside` "
@@ -99,16 +95,12 @@ def write_report(results: Results, path: Path) -> None:
         lines.append([name, labels, len(holds), *scores, *shares])
     page.table(["set", "labels", "draws", "LabelFold", *PEERS, "holds", "inside"], lines)
     page.text(f"The interval held in {np.mean(held):.0%} of {len(held)} cases.")
-    page.write()
 
 
 PARTS = {"all": run}
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Compute missing rows, write the report, and return its path."""
-    return experiment(__doc__, "regression", Plan(), QUICK, PARTS, write_report, arguments)
-
+main = experiment(__doc__, "regression", Plan(), QUICK, PARTS, write_report)
 
 if __name__ == "__main__":
     main()

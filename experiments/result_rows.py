@@ -73,12 +73,27 @@ def spread(rows: Iterable[Row] | np.ndarray, digits: int = 2) -> str:
     return f"{found.mean():.{digits}f} ± {found.std():.{digits}f}" if len(found) else ""
 
 
+def mean(found: Iterable[float]) -> float:
+    """Return the mean of numbers; NaN of none."""
+    numbers = list(found)
+    return float(np.mean(numbers)) if numbers else np.nan
+
+
+def standard_error(found: Sequence[float] | np.ndarray) -> float:
+    """Return the standard error of the mean; NaN of fewer than two numbers."""
+    return float(np.std(found, ddof=1) / np.sqrt(len(found))) if len(found) > 1 else np.nan
+
+
+def number(value: float, digits: int = 1) -> str:
+    """Return a number with a minus sign of its own, or a dash for NaN."""
+    return "–" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
 def mean_and_error(found: Sequence[float] | np.ndarray, digits: int = 2) -> str:
     """Return the mean of differences, with its sign, and its standard error; nothing of fewer than two."""
-    gaps = np.asarray(found)
-    if len(gaps) < 2:
+    if len(found) < 2:
         return ""
-    return f"{gaps.mean():+.{digits}f} ± {gaps.std(ddof=1) / np.sqrt(len(gaps)):.{digits}f}"
+    return f"{mean(found):+.{digits}f} ± {standard_error(found):.{digits}f}"
 
 
 class Published(NamedTuple):
@@ -117,7 +132,7 @@ def versions() -> str:
 
 
 # What may differ between the seeds of a packed row, and what stands between their values.
-PACKED, BETWEEN = ("seed", "ours", "relative", "seconds"), ";"
+PACKED, BETWEEN = ("seed", "ours", "relative", "seconds", "versions"), ";"
 
 
 class Results:

@@ -7,6 +7,7 @@ small. Results are those of the public estimators; the part "Check" of the exper
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.datasets import make_moons
+from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.semi_supervised import LabelPropagation, LabelSpreading
 from sklearn.utils import check_random_state
 
-from data_sets import rng_of
+from common import seconds
+from data_sets import masked, rng_of
+from labelfold import PCALS, KernelPCALS, LapRLS
+from labelfold.app.registry._adapters import ReduceThenClassify
 from labelfold.features._kernel_map import nystroem_map
 from labelfold.numerics._block_cg import block_cg
 from labelfold.rows import as_rows
@@ -35,6 +42,8 @@ PENALTIES = (1e4, 1e2, 1.0, 1e-2, 1e-4)
 # Most configurations of a method; LapRLS uses this many of its 150, and of the 900 of its kernel form.
 MOST = 30
 N_LANDMARKS = 500
+SUFFIX, CAUSE = ", library's choice", "Cause"  # of the name of a table; of a part
+TRIED = 90  # configurations of KLapRLS in that part, of 900
 WHOLE, HINDSIGHT = ", whole grid", ", hindsight"  # of the name of a table, where all are used
 NEIGHBOURS = (5, 10, 20)  # for GRF and LLGC if an RBF graph would not fit; LapRLS uses 5
 LINEAR_WEIGHT, KERNEL_WEIGHT = 1.0, 100.0  # of reconstruction in PCA-LS
@@ -160,6 +169,11 @@ class Task(NamedTuple):
 
     known: np.ndarray
     asked: np.ndarray
+
+
+def share_right(data: Rows, task: Task, values: np.ndarray) -> float:
+    """Return how many of the rows asked for are right (%); a value of 0 is for the first class, as in argmax."""
+    return 100 * float(np.mean((values > 0) == (data.y[task.asked] > 0)))
 
 
 Found = Iterator[tuple[str, int, np.ndarray]]
@@ -468,3 +482,83 @@ REGISTERED = {
     "pcals": "PCA-LS",
     "kernel-pcals": "KPCA-LS",
 }
+
+
+def toy(name: str, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return two Gaussians or two moons of n rows each, their classes, and labels of a few (-1 for the others)."""
+    rng = rng_of("toy", name, n)
+    y = np.repeat([0, 1], n)
+    if name == "Two Gaussians":
+        X = rng.standard_normal((2 * n, 2)) + 1.5 * y[:, None]
+        # The labelled row of a class is on the side of its own class.
+        side = X.sum(axis=1) > 1.5
+        known = np.array([rng.choice(np.flatnonzero((y == c) & (side == c))) for c in (0, 1)])
+    else:
+        X, y = make_moons(2 * n, noise=0.08, random_state=0)
+        known = np.concatenate([rng.choice(np.flatnonzero(y == c), 3, replace=False) for c in (0, 1)])
+    return X, y, masked(y, known)
+
+
+def toy_model(method: str, X: np.ndarray, n_labelled: int, config: str) -> Any:
+    """Return an estimator from the text of its parameters, in which the ridge belongs to a mean over rows."""
+    value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
+    distance = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)).sum() / (len(X) * (len(X) - 1))
+    gamma = 1 / (2 * (value["kernel_width"] * distance) ** 2)
+    if method == "KPCA-LS":
+        return KernelPCALS(int(value["p"]), gamma=gamma, reconstruction=KERNEL_WEIGHT)
+    return LapRLS(
+        kernel="rbf",
+        gamma=gamma,
+        ridge=value["ridge"] * n_labelled,
+        smoothness=value["smoothness"],
+        graph="rbf",
+        graph_gamma=1 / (2 * (value["graph_width"] * distance) ** 2),
+    )
+
+
+def estimator(data: Rows, method: str, config: str, n_labelled: int) -> Any:
+    """Return the estimator of a method with a configuration of subspace_methods.py.
+
+    The ridge of LapRLS there belongs to a mean over the labelled rows, as in its paper.
+    """
+    value = {name: float(number) for name, number in (word.split("=") for word in config.split())}
+    p = int(value.get("p", 0))
+    gamma = 1 / (2 * (value["kernel_width"] * data.sigma) ** 2) if "kernel_width" in value else "auto"
+    if method == "PCA+RLS":
+        solver = "arpack" if sparse.issparse(data.X) else "full"
+        return ReduceThenClassify(PCA(p, svd_solver=solver, random_state=0), RidgeClassifier(value["ridge"]))
+    if method == "PCA-LS":
+        return PCALS(p, reconstruction=LINEAR_WEIGHT)
+    landmarks = data.n_landmarks if data.large else None
+    if method == "KPCA-LS":
+        return KernelPCALS(p, kernel="rbf", gamma=gamma, reconstruction=KERNEL_WEIGHT, n_landmarks=landmarks)
+    if method in ("LapRLS", "KLapRLS"):
+        graph: dict[str, Any] = {"graph": "knn", "n_neighbors": NEIGHBOURS[0]}
+        if "graph_width" in value:
+            graph = {"graph": "rbf", "graph_gamma": 1 / (2 * (value["graph_width"] * data.sigma) ** 2)}
+        kernel = {} if method == "LapRLS" else {"kernel": "rbf", "gamma": gamma, "n_landmarks": landmarks}
+        return LapRLS(ridge=value["ridge"] * n_labelled, smoothness=value["smoothness"], **graph, **kernel)
+    options: dict[str, Any] = {"tol": PROPAGATION_TOL, "max_iter": PROPAGATION_ITERATIONS}
+    if data.large:
+        W = data.neighbours[int(value["neighbours"])]
+        options["kernel"] = lambda X, Z: sparse.csr_array(W + sparse.eye_array(len(data.y)))
+    else:
+        options["gamma"] = 1 / (2 * (value["graph_width"] * data.sigma) ** 2)
+    if method == "GRF":
+        return LabelPropagation(**options)
+    # Its stopping rule sums over all rows, so the tolerance is small; exact solutions have none.
+    return LabelSpreading(**options | {"alpha": SPREADING, "tol": 1e-8, "max_iter": 5000})
+
+
+def check(data: Rows, method: str, config: str, task: Task) -> tuple[float, float]:
+    """Return the seconds of a fit, and the share (%) of its predictions that agree with the cached computation."""
+    only = (config,) if method in ("PCA-LS", "KPCA-LS") else ()
+    cached = {name: values for name, _, values in METHODS[method](data, [task], *only)}[config] > 0
+    y = np.full(len(data.y), -1)
+    y[task.known] = data.y[task.known] > 0
+    model = estimator(data, method, config, len(task.known))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spent, _ = seconds(lambda: model.fit(data.X, y))
+    found = model.transduction_ if hasattr(model, "transduction_") else model.predict(data.X)
+    return spent, 100 * float(np.mean((found[task.asked] > 0) == cached))

@@ -49,6 +49,19 @@ def test_a_batch_that_hangs_has_failed_and_the_next_is_run(tmp_path, monkeypatch
     assert (rows[1]["failure"], rows[1]["cases"]) == ("", "3")
 
 
+def test_each_part_has_its_share_of_the_time(tmp_path, monkeypatch):
+    for part in ("early", "late"):
+        (tmp_path / f"{part}.py").write_text(
+            "from collections import Counter\n"
+            f"NAMES = ('{part}',)\n"
+            "def run_batch(name, seed, number):\n"
+            "    return Counter(result=1), ''\n"
+        )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    rows = runpy.run_path(str(CAMPAIGN))["campaign"](0.01, 1, ["early", "late"], tmp_path / "record.csv")
+    assert {row["part"] for row in rows} == {"early", "late"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_some_cases(name):
     ended, failure = run_batch(name, 20, 0, n_cases=6)

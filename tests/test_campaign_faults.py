@@ -45,7 +45,7 @@ print(json.dumps(run))
 @pytest.mark.skipif(os.name != "posix", reason="the campaign forks")
 def test_commands_survive_and_what_does_not_is_noticed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(CAMPAIGN))
-    from calls import environment
+    from disk import environment
 
     one = {"TMPDIR": str(tmp_path)} | environment()
     one |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")

@@ -21,7 +21,7 @@ def experiment(monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_stage(experiment, tmp_path, monkeypatch):
+def test_two_stage(experiment, tmp_path):
     two_stage = experiment("two_stage")
     page = two_stage.main(["--quick", "--output", str(tmp_path)])
     rows = two_stage.Results(tmp_path / "two_stage.csv").rows
@@ -40,18 +40,13 @@ def test_two_stage(experiment, tmp_path, monkeypatch):
     for row in rows:
         if row["part"] in ("Figure 1", "Figure 2"):
             some.add(**row)
-    two_stage.write_report(some, tmp_path / "some.md")
-    assert "Table 2: the same directions" not in (tmp_path / "some.md").read_text()
+    report = experiment("common").Report(tmp_path / "some.md")
+    two_stage.write_report(report, some)
+    assert "## Table 2: the same directions" not in report.parts
 
     # A run that resumes makes the row that was lost, and nothing else.
-    path = tmp_path / "two_stage.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:5] + lines[6:]))
-    monkeypatch.setattr(two_stage, "write_report", lambda *_: None)
-    two_stage.main(["--quick", "--output", str(tmp_path)])
-    again = path.read_text().splitlines(keepends=True)
-    assert again[:-1] == lines[:5] + lines[6:]
-    assert again[-1].split(",")[:6] == lines[5].split(",")[:6]
+    quick = ["--quick", "--output", str(tmp_path)]
+    assert lost_and_made_again(tmp_path / "two_stage.csv", 5, lambda: two_stage.main(quick))
 
 
 def test_a_packed_file_has_the_same_rows_and_takes_more(experiment, tmp_path):
@@ -79,7 +74,7 @@ def test_a_packed_file_has_the_same_rows_and_takes_more(experiment, tmp_path):
 
 
 def test_distance_sees_a_difference(experiment):
-    two_stage = experiment("two_stage_parts.solutions")
+    two_stage = experiment("two_stage_methods")
     rng = np.random.default_rng(0)
     W, W0 = rng.standard_normal((30, 3)), rng.standard_normal((30, 2))
     P, P0 = W @ W.T, W0 @ W0.T
@@ -93,7 +88,7 @@ def test_distance_sees_a_difference(experiment):
 @pytest.mark.parametrize("technique", ["LDA", "CCA", "OPLS", "HSL-Clique", "HSL-Star", "HSL-Zhou"])
 def test_the_paper_s_solutions_agree(experiment, technique):
     """The Lanczos one and the one by LSQR that are timed, and that from singular values that Table 2 is held to."""
-    two_stage, sparse_text = experiment("two_stage_parts.solutions"), experiment("data_sets").sparse_text
+    two_stage, sparse_text = experiment("two_stage_methods"), experiment("data_sets").sparse_text
     X, Y = sparse_text(np.random.default_rng(0), 90, 60, 4, 12, labels=True)
     y = Y.argmax(axis=1) if technique == "LDA" else Y
     H = two_stage.targets(technique, y)
@@ -104,7 +99,7 @@ def test_the_paper_s_solutions_agree(experiment, technique):
 
 
 @pytest.mark.slow
-def test_subspace(experiment, tmp_path, monkeypatch):
+def test_subspace(experiment, tmp_path):
     """Every method and figure on pieces of generated sets of each kind; cached computations are the estimators'."""
     subspace = experiment("subspace")
     quick = ["--quick", "--output", str(tmp_path), "--sets", "G241c", "Breast-cancer", "Text", "SecStr"]
@@ -134,14 +129,7 @@ def test_subspace(experiment, tmp_path, monkeypatch):
     assert "Not run yet" not in page.read_text()
 
     # A run that resumes makes the row that was lost, and nothing else.
-    path = tmp_path / "subspace.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[:4] + lines[5:]))
-    monkeypatch.setattr("subspace_report.write_report", lambda *_: None)
-    subspace.main(quick)
-    again = path.read_text().splitlines(keepends=True)
-    assert again[:-1] == lines[:4] + lines[5:]
-    assert again[-1].split(",")[:8] == lines[4].split(",")[:8]
+    assert lost_and_made_again(tmp_path / "subspace.csv", 4, lambda: subspace.main(quick))
 
 
 @pytest.mark.slow
@@ -204,7 +192,7 @@ def test_subspace_never_shows_a_method_the_labels_it_is_scored_on(experiment):
             data.y = truth
 
 
-def test_nsdr(experiment, tmp_path, monkeypatch):
+def test_nsdr(experiment, tmp_path):
     nsdr = experiment("nsdr")
     page = nsdr.main(["--quick", "--output", str(tmp_path)])
     rows = nsdr.Results(tmp_path / "nsdr.csv").rows
@@ -228,7 +216,6 @@ def test_nsdr(experiment, tmp_path, monkeypatch):
     lines = path.read_text().splitlines(keepends=True)
     lost = next(i for i, line in enumerate(lines) if line.startswith("Table 2"))
     path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
-    monkeypatch.setattr(nsdr, "write_report", lambda *_: None)
     nsdr.main(["--quick", "--output", str(tmp_path), "--parts", "table"])
     again = path.read_text().splitlines(keepends=True)
     assert [line for line in again if line.startswith("Table 2")][-1].split(",")[:6] == lines[lost].split(
@@ -354,14 +341,10 @@ def test_nmf_alpha(experiment, tmp_path, monkeypatch):
 
     # A run that resumes makes the row that was lost, and nothing else.
     path = tmp_path / "nmf_alpha.csv"
-    lines = path.read_text().splitlines(keepends=True)
-    lost = next(i for i, line in enumerate(lines) if line.startswith("Scores,news,generated,SSNMF"))
-    path.write_text("".join(lines[:lost] + lines[lost + 1 :]))
-    monkeypatch.setattr(nmf_alpha, "write_report", lambda *_: None)
-    nmf_alpha.main(["--quick", "--output", str(tmp_path), "--parts", "scores"])
-    again = path.read_text().splitlines(keepends=True)
-    assert again[:-1] == lines[:lost] + lines[lost + 1 :]
-    assert again[-1].split(",")[:8] == lines[lost].split(",")[:8]
+    rows = path.read_text().splitlines()
+    lost = next(i for i, line in enumerate(rows) if line.startswith("Scores,news,generated,SSNMF"))
+    quick = ["--quick", "--output", str(tmp_path), "--parts", "scores"]
+    assert lost_and_made_again(path, lost, lambda: nmf_alpha.main(quick))
 
 
 def test_nmf_alpha_splits_keep_rows_apart(experiment):
@@ -465,8 +448,9 @@ def test_delivered_reads_what_was_promised(experiment, tmp_path):
 
 def test_delivered_aims(experiment, tmp_path):
     """Two tables, three draws: the difference, its error, and each aim are computed by hand."""
-    delivered, report = experiment("delivered"), experiment("delivered_report")
-    rows, baselines = delivered.Results(tmp_path / "a.csv"), delivered.Results(tmp_path / "b.csv")
+    delivered = experiment("delivered")
+    names = "delivered", "delivered_baselines"
+    rows, baselines = (delivered.Results(tmp_path / f"{name}.csv") for name in names)
     for name, ours in {"wine": (90.0, 91.0, 92.0), "sonar": (70.0, 75.0, 80.0)}.items():
         for seed, right in enumerate(ours):
             key = {"dataset": name, "source": "real", "seed": seed, "parameters": "labels=60"}
@@ -476,8 +460,9 @@ def test_delivered_aims(experiment, tmp_path):
             found |= {"truth": right, "sure": 10, "sure and right": 9, "accuracy": right}
             for method, value in found.items():
                 rows.add(part="Delivered", method=method, ours=value, seconds=2.0, **key)
-    report.write_report(rows, baselines, tmp_path / "page.md")
-    text = (tmp_path / "page.md").read_text()
+    page = experiment("common").Report(tmp_path / "page.md")
+    delivered.write_report(page, rows)
+    text = "\n\n".join(page.parts)
     # differences -3, -2 and -1: mean -2, deviation 1
     assert "| wine | 3 | 91.0 | 93.0 | extra trees | −2.0 ± 0.6 | 80.0 | 91.0 | 1 of 3 |" in text
     assert "| difference at least minus one standard error on 8 of 10 tables | 0 of 2 | no |" in text
@@ -485,7 +470,7 @@ def test_delivered_aims(experiment, tmp_path):
     assert "| the interval holds the truth in 9 of 10 runs | 3 of 6 | no |" in text
     assert "90.0% of 60 | yes |" in text
     # of 48 of 60, by Wilson's formula: 70.3 to 87.1
-    assert report.wilson_width(0.8, 60) == pytest.approx(0.1682, abs=5e-5)
+    assert delivered.wilson_width(0.8, 60) == pytest.approx(0.1682, abs=5e-5)
     assert "binomial interval | 1.10 | yes |" in text
 
 
@@ -631,8 +616,9 @@ def test_labelling(experiment, tmp_path):
             "seed": 0,
         }
         results.add(**row, parameters=f"rows=60 labels={4 * i + 1}", ours=90.0, relative=int(i % 10 != 5))
-    labelling.write_report(results, path.with_suffix(".md"))
-    text = path.with_suffix(".md").read_text()
+    page = experiment("common").Report(path.with_suffix(".md"))
+    labelling.write_report(page, results)
+    text = "\n\n".join(page.parts)
     assert "| accuracy, 21 or more random rows | 20 | 100% |" in text
     assert "| forecast, 5 to 7 random rows | 3 |" in text
 

@@ -16,16 +16,16 @@ def experiment(monkeypatch):
 
 @pytest.mark.parametrize("name", ["two-stage", "drsvm", "pca-ls", "nsdr", "nmf-alpha"])
 def test_a_page_is_what_make_papers_makes(experiment, tmp_path, name):
-    papers, cells = experiment("papers"), experiment("papers_parts.cells")
+    papers = experiment("papers")
     text = papers.write_page(name, tmp_path).read_text()
     assert text == (ROOT / "docs" / "papers" / f"{name}.md").read_text(), "run: make papers"
-    assert cells.NO_CAUSE not in text
+    assert papers.NO_CAUSE not in text
     assert f"docs/papers/{name}.md" in (ROOT / "README.md").read_text()
 
 
 def test_marks(experiment):
     """One spread is the bound, on the side that counts; draws are counted on that side, too."""
-    cells = experiment("papers_parts.cells")
+    cells = experiment("papers")
     cell = cells.Cell("Table 1", "a", "b", "c", 10.0, None, (8.0, 12.0))  # mean 10, spread 2
     assert [cell._replace(published=p).mark for p in (12.0, 12.1, 8.0, 7.9)] == [
         "reached",
@@ -46,16 +46,3 @@ def test_published_numbers_are_read_by_place(experiment):
     common = experiment("result_rows")
     assert common.published("pca-ls", "Table 3")["BCI", "PCA-LS", "labels=50"] == (62.29, None)
     assert common.published("nsdr", "Table 2")["sonar", "NSDR", ""] == (0.106, 0.041)
-
-
-def test_the_experiments_know_the_same_published_numbers(experiment):
-    common, nsdr, nmf = experiment("result_rows"), experiment("nsdr_sets"), experiment("nmf_alpha_sets")
-    cells = common.published("nsdr", "Table 2")
-    for name, values in nsdr.TABLE_2.items():
-        methods = ("NSDR", "LSDR, smooth hinge", "PCA-SVMs", "SVMs")
-        assert [tuple(cells[name, method, ""]) for method in methods] == [tuple(value) for value in values]
-    cells = common.published("nmf-alpha", "Table 2")
-    for name, table in nmf.TABLE_2.items():
-        for share, values in zip(nmf.LABELS[name], table, strict=True):
-            found = [cells[name, method, f"labels={share}"].value for method in ("NMF-alpha", "LDA")]
-            assert found == list(values)

@@ -1,7 +1,7 @@
 """Compiled for a GPU: products of the ratios R = X / P of dense rows, where P = H V' is held above a floor.
 
 Of all n x d arrays only X itself is read, and none is written; functions of the library write P and R, which takes
-KLNMF 2 to 6 times as long (``benchmarks/gpu.py`` has an option without these loops). Triton compiles the loops when
+KLNMF 2 to 6 times as long (``benchmarks/gpu.py --plain``). Triton compiles the loops when
 they are first used. They take float32 tensors.
 
 ===================  ===============================================================================

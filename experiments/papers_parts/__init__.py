@@ -1,1 +1,0 @@
-"""The parts of `papers.py`: published cells beside ours, the pages, and their hand-written texts (NAME.toml)."""
