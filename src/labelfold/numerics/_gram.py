@@ -409,7 +409,11 @@ class Tridiagonal:
         # Reflection i leaves the first i + 1 coordinates: below the diagonal they are those of a QR factor.
         self.reflectors = np.asfortranarray(A[1:, :-1])
         self.C = self._reflected(M, "T")
-        self.ends = linalg.eigvalsh_tridiagonal(diagonal, below)[[0, -1]]
+        # The smallest eigenvalue and the largest one.
+        self.ends = [
+            linalg.eigvalsh_tridiagonal(diagonal, below, select="i", select_range=(i, i))[0]
+            for i in (0, len(diagonal) - 1)
+        ]
 
     def _reflected(self, C: np.ndarray, trans: str) -> np.ndarray:
         """Return Q C, or Q'C for "T"."""
@@ -421,8 +425,8 @@ class Tridiagonal:
 
     def rcond(self, ridge: float) -> float:
         """Return the reciprocal condition of G + ridge I."""
-        low, high = self.ends + ridge
-        return float(low / high) if low > 0 else 0.0
+        low, high = self.ends
+        return float((low + ridge) / (high + ridge)) if low + ridge > 0 else 0.0
 
     def solve(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return F with F'F = M'(G + ridge I)^(-1) M, and (G + ridge I)^(-1) M; `rcond` must be positive."""

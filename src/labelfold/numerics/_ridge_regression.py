@@ -139,8 +139,8 @@ def iterations_worth(rows: Rows, q: int) -> float:
     if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
-    # A multiplication in a sparse product takes six times as long as one in a factorisation.
-    iteration = 2 * 2 * 6 * n_values * q + 7 * m * q**2
+    # A multiplication in a sparse product takes about four times as long as one in a factorisation.
+    iteration = 2 * 2 * 4 * n_values * q + 7 * m * q**2
     return 0.4 * m**3 / max(iteration, 1.0)
 
 
