@@ -251,6 +251,13 @@ class Factor:
         U, sigma, V = self.singular
         return spectrum_whitened(U.T @ self.C, sigma, V, ridge)
 
+    def against(self, M: np.ndarray) -> np.ndarray:
+        """Return C with R'C = M, as Q'T is for M = X'T."""
+        if self.full_rank:
+            return linalg.solve_triangular(self.R, M, trans=1, check_finite=False)
+        U, sigma, V = self.singular
+        return U @ ((V.T @ M) / sigma)
+
     def damped(self, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return R and C of X stacked on sqrt(ridge) I: R'R = X'X + ridge I and R'C = X'T."""
         d = len(self.R)
@@ -366,9 +373,10 @@ def spectrum_whitened(
 def provisional_center(
     rows: Rows, index: np.ndarray | None = None, n_rows: int = 256
 ) -> tuple[np.ndarray, bool]:
-    """Return a centre, near enough to the mean that sums about it keep their digits, and whether blocks are sparse.
+    """Return a centre, near enough to the mean that sums about it keep their digits, and whether shifts are implicit.
 
-    It is the mean of the first ``n_rows`` rows at ``index``, in the precision of the blocks.
+    It is the mean of the first ``n_rows`` rows at ``index``, in the precision of the blocks. A block of sparse rows
+    subtracts it implicitly, which loses digits.
     """
     first = np.arange(rows.shape[0]) if index is None else index
     some = rows.take(first[:n_rows])
