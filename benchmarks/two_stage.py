@@ -12,6 +12,7 @@ counts; compilation is done before. With one thread (the default) the seconds ar
   largest of any target. With a small ridge only some targets are timed, and the time is scaled to all of them.
 * scikit-learn: its CCA takes minutes for all directions, so it computes only two, in at most ten iterations each,
   while ours computes all: the ratio is a lower bound.
+* path: a fit for each of ten ridges, beside one call of `path`, and beside one fit.
 """
 
 from __future__ import annotations
@@ -136,7 +137,32 @@ def against_scikit_learn(table: Table, quick: bool) -> None:
     )
 
 
+def against_separate_fits(table: Table, quick: bool) -> None:
+    n, c = (500, 10) if quick else (2000, 20)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n, n)), np.arange(n) % c
+    words, topics = documents(*((1500, 12_000, 40) if quick else (6000, 47_236, 101)))
+    ridges = np.logspace(-2, 3, 10).tolist()
+    print(f"path: {len(ridges)} ridges from {ridges[0]:g} to {ridges[-1]:g}")
+    for name, data in (
+        (f"{n} x {n} dense", (X, np.eye(c)[y])),
+        (f"{words.shape[0]} x {words.shape[1]} sparse", (words, topics)),
+    ):
+        table.compare(
+            f"  CCA, {name}, a fit for each; path",
+            lambda data=data: CCA().path(*data, ridges),
+            lambda data=data: [CCA(ridge=ridge).fit(*data) for ridge in ridges],
+            peer_runs=1,
+        )
+        table.compare(
+            f"  CCA, {name}, one fit, smallest ridge; path",
+            lambda data=data: CCA().path(*data, ridges),
+            lambda data=data: CCA(ridge=ridges[0]).fit(*data),
+        )
+
+
 PARTS = {
+    "path": against_separate_fits,
     "lsqr": against_lsqr,
     "lsqr-small-ridge": partial(against_lsqr, ridge=1e-4, sample=4),
     "scikit-learn": against_scikit_learn,

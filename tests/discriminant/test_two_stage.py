@@ -519,14 +519,14 @@ def test_a_long_path_is_a_fit_for_each_and_shares_its_factorisation(name, X, y, 
 def test_folds_share_their_factorisations(monkeypatch):
     from labelfold.numerics import _gram as gram
 
-    bands, factors = [], []
-    band, trusted = gram.Band, Gram.trusted
-    monkeypatch.setattr(gram, "Band", lambda *args: bands.append(args) or band(*args))
+    reductions, factors = [], []
+    reduce, trusted = gram.Tridiagonal, Gram.trusted
+    monkeypatch.setattr(gram, "Tridiagonal", lambda *args: reductions.append(args) or reduce(*args))
     monkeypatch.setattr(Gram, "trusted", lambda self, ridge: factors.append(ridge) or trusted(self, ridge))
     _, X, y, *_ = LONG_PATHS[1]
     model = LDA(ridge="cv").fit(X, y)
     assert len(model.ridges_) == 9
-    assert (len(bands), factors) == (5, [model.ridge_])  # one a fold, and the fit at the end
+    assert (len(reductions), factors) == (5, [model.ridge_])  # one a fold, and the fit at the end
 
 
 @pytest.mark.parametrize("maker", [LDA, CCA, OPLS, HSL])

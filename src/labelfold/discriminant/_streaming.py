@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 
 from labelfold.labels import read_batch
-from labelfold.numerics import GramProblem
+from labelfold.numerics import FactorProblem
 from labelfold.rows import Block, Centered, Rows, triangle_of
 
 P = ParamSpec("P")
@@ -23,27 +23,29 @@ class Moments:
 
     The scatter is stored as a stack of rows S with S'S = X_c'X_c. A batch extends it (Chan's update of means and
     scatters) by the new rows, centred at their own mean, and one row for the difference of the means. When the stack
-    grows, it is compressed to its triangular factor. X'X itself would lose half of the digits.
+    grows, it is compressed to its triangular factor. X'X itself would lose half of the digits. Continuous targets are
+    further columns of X here.
 
     For classes and label sets, rows with the same labels share one count and one mean, because the weights of some
     methods depend on the final counts.
     """
 
     def __init__(self, n_columns: int) -> None:
-        self.n = 0
-        self.mean = np.zeros(n_columns)
+        self.n, self.n_columns = 0, n_columns
         self.groups: dict[Any, list] = {}
-        # For continuous targets only.
-        self.y_mean: Any = None
-        self.cross: Any = None
-        self.y_scatter: Any = None
         self.dtype = "float64"  # the lowest precision of the batches
-        self._stack = np.zeros((0, n_columns))
+        # Of the columns of X, and then the targets.
+        self._means, self._stack = np.zeros(n_columns), np.zeros((0, n_columns))
 
     @property
     def eps(self) -> float:
         """Relative precision of the rows."""
         return float(np.finfo(self.dtype).eps)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean of the rows."""
+        return self._means[: self.n_columns]
 
     def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
         """Add a batch: one hashable key for each row (its labels), or continuous targets."""
@@ -52,19 +54,20 @@ class Moments:
             return
         if np.finfo(rows.dtype).eps > np.finfo(self.dtype).eps:
             self.dtype = str(rows.dtype)
-        mean = rows.mean()
+        Y = np.zeros((m, 0)) if targets is None else targets
+        if not self.n:
+            self._means = np.zeros(self.n_columns + Y.shape[1])
+            self._stack = np.zeros((0, len(self._means)))
+        mean, y_mean = rows.mean(), Y.mean(axis=0)
         part = Centered(rows, mean)
-        R = part.sum(_triangle, np.zeros((m, 0)))
-        away = mean - self.mean
-        weight = self.n * m / (self.n + m)
-        if targets is not None:
-            self._add_targets(part, targets, away, weight)
-        else:
+        R = part.sum(_triangle, Y - y_mean)
+        if targets is None:
             self._add_groups(part, keys, mean)
-        self._stack = np.vstack([self._stack, R, np.sqrt(weight) * away])
-        self.mean = self.mean + away * (m / (self.n + m))
+        away = np.append(mean, y_mean) - self._means
+        self._stack = np.vstack([self._stack, R, np.sqrt(self.n * m / (self.n + m)) * away])
         self.n += m
-        if len(self._stack) > 3 * len(self.mean) + 256:
+        self._means = self._means + away * (m / self.n)
+        if len(self._stack) > 3 * len(away) + 256:
             self._stack = triangle_of(self._stack)
 
     def _add_groups(self, part: Centered, keys: list, mean: np.ndarray) -> None:
@@ -78,27 +81,21 @@ class Moments:
             total = count + counts[i]
             self.groups[key] = [total, old + (new - old) * (counts[i] / total)]
 
-    def _add_targets(self, part: Centered, Y: np.ndarray, away: np.ndarray, weight: float) -> None:
-        y_mean = Y.mean(axis=0)
-        if self.y_mean is None:
-            self.y_mean, self.cross = np.zeros(Y.shape[1]), np.zeros((len(self.mean), Y.shape[1]))
-            self.y_scatter = np.zeros((Y.shape[1], Y.shape[1]))
-        y_away = y_mean - self.y_mean
-        Yc = Y - y_mean
-        self.cross = self.cross + part.t(Yc) + weight * np.outer(away, y_away)
-        self.y_scatter = self.y_scatter + Yc.T @ Yc + weight * np.outer(y_away, y_away)
-        self.y_mean = self.y_mean + y_away * (len(Y) / (self.n + len(Y)))
+    def target_moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the mean of continuous targets, X_c'Y_c and Y_c'Y_c."""
+        S, d = self._stack, self.n_columns
+        return self._means[d:], S[:, :d].T @ S[:, d:], S[:, d:].T @ S[:, d:]
 
     def group_means(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the counts of the groups (g,), and their means relative to the overall mean (g, d)."""
         counts = np.array([count for count, _ in self.groups.values()], dtype=np.float64)
         return counts, np.array([mean for _, mean in self.groups.values()]) - self.mean
 
-    def problem(self, M: np.ndarray) -> GramProblem:
+    def problem(self, M: np.ndarray) -> FactorProblem:
         """Return the ridge regression whose right-hand side is M = X_c'T_c."""
-        d = len(self.mean)
-        R = triangle_of(np.vstack([self._stack, np.zeros((max(0, d - len(self._stack)), d))]))
-        return GramProblem.of_triangle(R, M, self.mean, self.n, self.eps)
+        S = self._stack[:, : self.n_columns]
+        R = triangle_of(np.vstack([S, np.zeros((max(0, S.shape[1] - len(S)), S.shape[1]))]))
+        return FactorProblem.of_triangle(R, M, self.mean, self.n, self.eps)
 
 
 def _triangle(X: Block, empty: Any) -> Any:

@@ -499,9 +499,9 @@ def _fit_moments(model: Any) -> None:
     """Fit a model to the moments of its batches, unless they are too few for any direction."""
     moments = model._moments
     if model._stream_kind == "regression":
-        task, classes, y_mean, cross = "regression", np.zeros(0), moments.y_mean, moments.cross
-        link, y_scatter, y_sum = model._link(moments.y_scatter), moments.y_scatter, y_mean * moments.n
-        M = cross @ link
+        task, classes = "regression", np.zeros(0)
+        y_mean, cross, y_scatter = moments.target_moments()
+        M, y_sum = cross @ model._link(y_scatter), y_mean * moments.n
     else:
         task, classes, Y = stream_labels(model)
         if task == "one class":
@@ -522,7 +522,8 @@ def _fit_moments(model: Any) -> None:
         return  # too few rows so far for any direction
 
     def products(found: Directions) -> tuple[np.ndarray, np.ndarray]:
-        return found.W.T @ problem.gram.G @ found.W, found.W.T @ cross
+        Z = problem.factor().R @ found.W
+        return Z.T @ Z, found.W.T @ cross
 
     flat = getattr(model, "_flat", False)
     summary = LabelSummary(task, classes, moments.n, y_sum, y_mean, y_scatter, products, flat, moments.eps)

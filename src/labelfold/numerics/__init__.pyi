@@ -27,7 +27,7 @@ from ._ridge_problem import (
 )
 from ._ridge_regression import (
     MAX_GRAM_BYTES as MAX_GRAM_BYTES,
-    GramProblem as GramProblem,
+    FactorProblem as FactorProblem,
     KernelProblem as KernelProblem,
     ridge_problem as ridge_problem,
 )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import linalg
 
+from labelfold.numerics._gram import EPS
 from labelfold.rows import add_product
 
 Operator = Callable[[np.ndarray], np.ndarray]
@@ -36,7 +37,6 @@ def block_cg(
     callback: Callable[[int, float], None] | None = None,
     norms: np.ndarray | None = None,
     patience: float = math.inf,
-    gain: float = 0.0,
 ) -> BlockCG:
     """Solve A X = B for a symmetric positive semi-definite A and all right-hand sides at once.
 
@@ -60,15 +60,11 @@ def block_cg(
         Norms to which residuals are compared; by default those of B's columns.
     patience : float
         Also stop when the recent rate of convergence predicts more than this many further iterations.
-    gain : float
-        Also stop, as converged, when the residual has fallen to this share of the first one. With an inexact product
-        the recurrence does not follow the true residual any further.
 
     Returns
     -------
     BlockCG
-        With the largest relative residual of a column, according to the recurrence. X has the dtype of B, and so have
-        all blocks of the length of B; small matrices are in float64.
+        With the largest relative residual of a column, according to the recurrence.
 
     Examples
     --------
@@ -83,13 +79,12 @@ def block_cg(
     def relative(C: np.ndarray) -> float:
         return float((column_norms(C) / norms).max(initial=0.0))
 
-    X = np.zeros_like(B)
+    X = np.zeros(B.shape)
     # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
     Q, C = thin_qr(B, _ORTHONORMAL)
     P, spare = Q.copy(), np.empty_like(Q)
     residuals = [relative(C)]
-    goal = max(tol, gain * residuals[0])
-    while goal < residuals[-1] < math.inf and len(residuals) <= max_iter:
+    while tol < residuals[-1] < math.inf and len(residuals) <= max_iter:
         if expected_iterations(residuals, tol) > patience:
             break
         AP = operator(P)
@@ -97,17 +92,17 @@ def block_cg(
         if not np.isfinite(PAP).all():
             break
         step = psd_inverse(PAP)
-        add_product(X, P, (step @ C).astype(X.dtype, copy=False))
-        add_product(Q, AP, -step.astype(Q.dtype, copy=False))
+        add_product(X, P, step @ C)
+        add_product(Q, AP, -step)
         Q, Z = thin_qr(Q, _ORTHONORMAL)
         C = Z @ C
         np.copyto(spare, Q)
-        add_product(spare, P, Z.T.astype(spare.dtype, copy=False))
+        add_product(spare, P, Z.T)
         P, spare = spare, P
         residuals.append(relative(C))
         if callback is not None:
             callback(len(residuals) - 1, residuals[-1])
-    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= goal)
+    return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= tol)
 
 
 def expected_iterations(residuals: Sequence[float], tol: float) -> float:
@@ -119,49 +114,35 @@ def expected_iterations(residuals: Sequence[float], tol: float) -> float:
 
 
 def thin_qr(B: np.ndarray, error: float = 1e-11) -> tuple[np.ndarray, np.ndarray]:
-    """Return an orthonormal Q and a square R with B = Q R, for a tall B; Q in the dtype of B, R in float64.
+    """Return an orthonormal Q and a square R with B = Q R, for a tall B.
 
     Cholesky QR uses matrix products instead of Householder's column-by-column work. A second round follows if the
     first leaves an orthogonality error above ``error``. If B is too ill-conditioned, Householder's QR is used.
     """
-    enough = np.finfo(B.dtype).eps / error
-    Q, R = B.copy(order="C"), np.eye(B.shape[1])
+    Q, R = np.array(B, dtype=np.float64, order="C"), np.eye(B.shape[1])
     if not B.shape[1]:  # LAPACK would print a message
         return Q, R
-    trmm = linalg.get_blas_funcs("trmm", (Q,))
     for _ in range(2):
         try:
-            L = np.linalg.cholesky((Q.T @ Q).astype(np.float64, copy=False))
+            L = np.linalg.cholesky(Q.T @ Q)
         except np.linalg.LinAlgError:
-            return _householder(B)
-        inverse = np.asfortranarray(linalg.lapack.dtrtri(L, lower=1)[0], dtype=Q.dtype)
-        Q = trmm(1.0, inverse, Q.T, lower=1, overwrite_b=1).T
+            return np.linalg.qr(B)
+        Q = linalg.blas.dtrmm(1.0, linalg.lapack.dtrtri(L, lower=1)[0], Q.T, lower=1, overwrite_b=1).T
         R = L.T @ R
-        if len(L) and _rcond(L) ** 2 > enough:
+        if linalg.lapack.dtrcon(L, uplo="L")[0] ** 2 > EPS / error:
             return Q, R
     # The second factor of a well-conditioned B is the identity up to round-off.
     if np.abs(L - np.eye(len(L))).max(initial=0.0) > 1e-2:
-        return _householder(B)
+        return np.linalg.qr(B)
     return Q, R
-
-
-def _householder(B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    Q, R = np.linalg.qr(B)
-    return Q, R.astype(np.float64, copy=False)
-
-
-def _rcond(L: np.ndarray) -> float:
-    """Return an estimate of the reciprocal condition of a lower triangular matrix."""
-    return linalg.lapack.dtrcon(L, uplo="L")[0]
 
 
 def psd_inverse(A: np.ndarray) -> np.ndarray:
     """Return the inverse of a small symmetric matrix, without directions in which it is only round-off.
 
-    These belong to columns that have converged or depend on others. It is in float64 for every dtype of the block.
+    These belong to columns that have converged or depend on others.
     """
-    noise = 100 * max(len(A) * np.finfo(np.float64).eps, np.finfo(A.dtype).eps)
-    A = A.astype(np.float64, copy=False)
+    noise = 100 * len(A) * EPS
     A = (A + A.T) / 2
     L, failed = linalg.lapack.dpotrf(A, lower=1)
     if not failed and len(A) and linalg.lapack.dpocon(L, np.abs(A).sum(axis=0).max(), uplo="L")[0] > noise:
@@ -301,10 +282,7 @@ class Scaling(NamedTuple):
         sizes = self.diagonal + ridge
         scale = np.sqrt(sizes.min(initial=np.inf) / sizes)[:, None]
 
-        def apply(V: np.ndarray) -> np.ndarray:
-            return scale.astype(V.dtype, copy=False) * V
-
-        return apply
+        return lambda V: scale * V
 
 
 class Sketch(NamedTuple):
@@ -318,10 +296,7 @@ class Sketch(NamedTuple):
         smallest = self.eigenvalues.min(initial=np.inf) if len(self.eigenvalues) else 1.0
         scale = np.sqrt((smallest + ridge) / (self.eigenvalues + ridge))[:, None]
 
-        def apply(V: np.ndarray) -> np.ndarray:
-            return V + self.U @ ((scale - 1) * (self.U.T @ V))
-
-        return apply
+        return lambda V: V + self.U @ ((scale - 1) * (self.U.T @ V))
 
 
 def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
@@ -357,19 +332,17 @@ def preconditioned_cg(
     max_iter: int,
     callback: Callable[[int, float], None] | None = None,
     patience: float = math.inf,
-    gain: float = 0.0,
 ) -> BlockCG:
     """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or by its diagonal, if one is given.
 
-    ``rest`` is the residual of an approximate solution; X is then its correction. The dtype of ``rest`` is used
-    throughout.
+    ``rest`` is the residual of an approximate solution; X is then its correction.
     """
     half = _same if preconditioner is None else preconditioner.half(ridge)
 
     def shifted(P: np.ndarray) -> np.ndarray:
         V = half(P)
         AV = operator(V)
-        AV += AV.dtype.type(ridge) * V
+        AV += ridge * V
         return half(AV)
 
     norms = column_norms(half(B))
@@ -383,7 +356,6 @@ def preconditioned_cg(
         callback=callback,
         norms=norms,
         patience=patience,
-        gain=gain,
     )
     return answer._replace(X=half(answer.X))
 
@@ -393,7 +365,7 @@ def min_norm(tol: float) -> float:
 
     A smaller right-hand side may be only round-off, and ``tol`` relative to it cannot be reached.
     """
-    return max(1e-6, 100 * float(np.finfo(np.float64).eps) / tol)
+    return max(1e-6, 100 * EPS / tol)
 
 
 def column_norms(V: np.ndarray) -> np.ndarray:

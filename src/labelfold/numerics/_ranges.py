@@ -111,7 +111,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     """
     n = rows.shape[0]
     weights = np.ones(n) if mask is None else mask.astype(np.float64)
-    near, is_sparse = provisional_center(rows, np.flatnonzero(weights))
+    near, is_implicit = provisional_center(rows, np.flatnonzero(weights))
     square, total = rows.sum(_moments, weights, shared=(near,))
     count = float(weights.sum())
     shift = total[:, 0] / count
@@ -125,7 +125,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     # centre, from which rows in single precision differ by a unit in the last place.
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(rows.dtype).eps)
     # Sparse rows are centred after squaring, which loses as many digits.
-    lost = 10 * eps if is_sparse else max((10 * eps) ** 2, 10 * eps * single**2)
+    lost = 10 * eps if is_implicit else max((10 * eps) ** 2, 10 * eps * single**2)
     return found if found > lost * float(near @ near) else 1.0
 
 

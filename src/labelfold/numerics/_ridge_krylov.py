@@ -26,9 +26,8 @@ from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTa
 from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
 from labelfold.utils import warn_user
 
-# Reduction of the residual that one run in float32 can reach, and the reduction that a run must achieve for another
-# one of its kind to follow.
-_SINGLE_GAIN, _MIN_GAIN = 1e-5, 0.5
+# Reduction of the residual that a run must achieve for another one of its kind to follow.
+_MIN_GAIN = 0.5
 # Minimum ratio of the residual of the recurrence to the true one that is not taken for stagnation.
 _MIN_SHARE = 0.1
 # Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
@@ -49,10 +48,6 @@ class Iterate(NamedTuple):
 
 class KrylovProblem(RidgeProblem):
     """The problem in terms of products with X_c only, if it is too large to factorise, or faster this way.
-
-    For sparse rows in memory the iterations are in float32, at half the cost, in several runs. Each run starts from
-    the residual of the previous one, computed in float64. The solution is as accurate as with iterations in float64,
-    which take 1.2 to 1.35 times as long (6,000 documents of 47,236 words, ridges 1 and 10).
 
     BLAS uses one thread: there is little work between passes, and its threads would keep a core busy while they wait,
     which a pass then lacks (2.1 s in place of 0.85 on two cores: 20,000 documents, 50 labels).
@@ -79,7 +74,6 @@ class KrylovProblem(RidgeProblem):
         rng = check_random_state(random_state)
         self.columns, self.rows = ColumnSide(self.X, T, rng), RowSide(self.X, T, rng)
         self.prepared: dict[float, BlockCG] = {}
-        self.may_be_single = rows.dtype == np.float64 and rows.is_sparse and _safe(rows.squared_norm())
 
     def prepare(self, ridges: Sequence[float], patience: float | None = None) -> None:
         """Iterate for all ridges at once; stop for a ridge if more than ``patience`` iterations are expected."""
@@ -89,7 +83,10 @@ class KrylovProblem(RidgeProblem):
         side = self._side(ridges[0])
         if patience is None:
             # Together they may take as many iterations as all of them separately with a sketch.
-            patience = _EACH[self.X.resident] * len(ridges)
+            # For rows in memory, if a ridge alone would scale the columns, which shared iterations cannot, they may
+            # take as many as one ridge alone.
+            may_scale = self.X.resident and side.scaling(ridges[0]) is not None
+            patience = _EACH[self.X.resident] * (1 if may_scale else len(ridges))
         with single_blas():
             answers = shifted_cg(
                 side.product,
@@ -110,7 +107,6 @@ class KrylovProblem(RidgeProblem):
         """Solve for one ridge, started from the solution for another ridge, or from the prepared one."""
         # In memory a sketch costs as much as several iterations, so plain iterations are tried first.
         patience = 30 + 2 * self.columns.rank / max(1, len(self.mix)) if self.X.resident else 0.0
-        patience *= 1 + self.may_be_single
         with single_blas():
             found = self._iterate(ridge, start, patience, may_sketch=True)
         assert found is not None
@@ -132,24 +128,21 @@ class KrylovProblem(RidgeProblem):
     ) -> RidgeSolution | None:
         here, n_iter = self._start(ridge, start)
         sketch = here.side.sketch if may_sketch and not patience else None
-        # Without a ridge the solution of minimum norm is needed, and rounding in float32 would add to its norm.
-        single = self.may_be_single and _safe(ridge) and sketch is None
         # The recurrence has round-off of its own, and on the row side another norm, which is larger for most data. So
         # it gets a smaller tolerance, and is restarted if that was not enough.
         tol = self._asked(here.side)
         while here.residual > self.tol:
             side = here.side
             answer = preconditioned_cg(
-                side.rough_product if single else side.product,
+                side.product,
                 side.B,
                 ridge,
                 side.scaling(ridge) if sketch is None else sketch,
-                rest=here.rest.astype(np.float32) if single else here.rest,
+                rest=here.rest,
                 tol=tol,
                 max_iter=self.max_iter - n_iter,
                 callback=self._counting_from(n_iter),
                 patience=patience if sketch is None else np.inf,
-                gain=_SINGLE_GAIN if single else 0.0,
             )
             n_iter += answer.n_iter
             slow = not answer.converged and n_iter < self.max_iter
@@ -168,11 +161,9 @@ class KrylovProblem(RidgeProblem):
                 # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
                 tol = min(tol, max(_MIN_SHARE, answer.residual / here.residual) * self.tol)
             if slow and sketch is None:
-                sketch, single = side.sketch, False
+                sketch = side.sketch
             elif worth_another:
                 continue
-            elif single:
-                single = False
             elif side is self.rows:
                 # The part of T outside the range of X X' is divided by the ridge, and a tiny ridge leaves few digits
                 # for the rest. The column side has no such part.
@@ -206,7 +197,7 @@ class KrylovProblem(RidgeProblem):
     def _at(self, side: ColumnSide, X: np.ndarray, ridge: float) -> Iterate:
         product = side.product(X)
         rest = side.B - product - ridge * X
-        rests, norms = side.normal_norms(rest @ self.mix, self.may_be_single), self._right_norms
+        rests, norms = column_norms(side.normal(rest @ self.mix)), self._right_norms
         ratios = np.divide(rests, norms, out=np.zeros_like(rests), where=norms > 0)
         return Iterate(side, X, product, rest, float(ratios.max(initial=0.0)))
 
@@ -214,7 +205,7 @@ class KrylovProblem(RidgeProblem):
     def _right_norms(self) -> np.ndarray:
         """The norm of X'T for each target, to which its residual is compared."""
         side = self._side(1.0)
-        sizes, norms = column_norms(self.mix), side.normal_norms(side.B @ self.mix, self.may_be_single)
+        sizes, norms = column_norms(self.mix), column_norms(side.normal(side.B @ self.mix))
         # The right-hand side of a target that is unrelated to X is only round-off.
         share = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0)
         return np.maximum(norms, min_norm(self.tol) * share.max(initial=0.0) * sizes)
@@ -242,11 +233,6 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
 
 
-def _safe(square: float) -> bool:
-    """Return whether this number, and numbers derived from it, neither vanish nor overflow in float32."""
-    return 1e-25 < square < 1e25
-
-
 class ColumnSide:
     """(X'X + g I) W = X'T. An iteration is one pass over X."""
 
@@ -262,17 +248,9 @@ class ColumnSide:
         """Return A P, A = X'X."""
         return self.X.sum(_normal, shared=(P,))
 
-    def rough_product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P in float32."""
-        return self.X.sum(_rough_normal, shared=(P,)).astype(np.float32)
-
     def normal(self, R: np.ndarray) -> np.ndarray:
         """Return the residual of the normal equations, given the residual R of this side."""
         return R
-
-    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
-        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
-        return column_norms(self.normal(R))
 
     def explained(self, W: np.ndarray, product: np.ndarray) -> np.ndarray:
         """Return T'X W from a solution and its product."""
@@ -321,22 +299,9 @@ class RowSide(ColumnSide):
         """Return A P, A = X X'."""
         return self.X.get(self.X @ self.X.t(P)) if self._block is None else self._block.outer(P)
 
-    def rough_product(self, P: np.ndarray) -> np.ndarray:
-        """Return A P in float32."""
-        return self._rough_block.outer(P)
-
     def normal(self, R: np.ndarray) -> np.ndarray:
         """Return the residual of the normal equations, X'R, possibly without columns of zeros."""
         return self.X.t(R) if self._block is None else total(self._block.t(R))
-
-    def normal_norms(self, R: np.ndarray, rough: bool) -> np.ndarray:
-        """Return the norms of the columns of `normal`; from products in float32 if ``rough``."""
-        # A norm needs few digits. Columns of R are scaled first, since their squares may be tiny.
-        sizes = np.abs(R).max(axis=0, initial=0.0)
-        if not rough or not 0 < sizes.max(initial=0.0) < np.inf:
-            return super().normal_norms(R, rough)
-        scale = np.where(sizes > 0, sizes, 1.0)
-        return scale * column_norms(total(self._rough_block.t((R / scale).astype(np.float32)), None))
 
     def scaling(self, ridge: float) -> None:
         """Return None: in most data rows have similar norms."""
@@ -358,11 +323,6 @@ class RowSide(ColumnSide):
         """All rows as one block, if that takes no memory: sparse rows are centred implicitly."""
         return self.X.narrow()
 
-    @cached_property
-    def _rough_block(self) -> Block:
-        assert self._block is not None
-        return self._block.single()
-
 
 def _product(X: Block, T: Any, numbers: Any = None) -> tuple[Any]:
     return (X.t(target_block(X, T, numbers)),)
@@ -374,7 +334,3 @@ def _normal(X: Block, P: Any) -> Any:
 
 def _squares(X: Block) -> Any:
     return X.colsq()
-
-
-def _rough_normal(X: Block, P: Any) -> Any:
-    return _normal(X.single(), P)

@@ -25,7 +25,6 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from labelfold.numerics._gram import (
     Factor,
@@ -139,7 +138,7 @@ def iterations_worth(rows: Rows, q: int) -> float:
     if rows.dtype != np.float64 or not rows.is_sparse:
         return 0.0
     n_values = rows.shape[0] * rows.row_bytes() / 12
-    # A multiplication in a sparse product in float32 takes four times as long as one in a factorisation.
+    # A multiplication in a sparse product takes about four times as long as one in a factorisation.
     iteration = 2 * 2 * 4 * n_values * q + 7 * m * q**2
     return 0.4 * m**3 / max(iteration, 1.0)
 
@@ -160,6 +159,14 @@ class FactorProblem(RidgeProblem):
         weights = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
         mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
         return cls(mean, max(rows.shape), partial(read_factor, rows, T.dense, mean, mask))
+
+    @classmethod
+    def of_triangle(cls, R: np.ndarray, M: np.ndarray, mean: np.ndarray, n: int, eps: float) -> FactorProblem:
+        """Return the problem of n rows whose X_c has the triangular factor R; ``eps`` is their relative round-off."""
+        squares, size = (R**2).sum(axis=0) + n * mean**2, max(n, len(mean))
+        factor = Factor(R, np.zeros_like(M), size, rounding(squares, n, eps))
+        factor.C = factor.against(M)
+        return cls(mean, size, lambda: factor)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
@@ -207,13 +214,13 @@ class GramProblem(FactorProblem):
         """Read G and M in one pass."""
         weight = rows.shape[0] if mask is None else int(mask.sum())
         # Sums about a provisional centre are shifted to the mean afterwards, so a large mean costs no digits.
-        guess, is_sparse = provisional_center(rows)
+        guess, is_implicit = provisional_center(rows)
         G, total, M = T.sums(centered(rows, guess, mask), _moments)
         shift = total / weight
         G = add_product(G, -weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
         mean = guess + shift
         # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
-        noise = lost(np.diagonal(G), weight * mean**2) if is_sparse else 1.0
+        noise = lost(np.diagonal(G), weight * mean**2) if is_implicit else 1.0
         rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
 
@@ -221,24 +228,6 @@ class GramProblem(FactorProblem):
             return np.sqrt(centered(rows, mean, mask).sum(_squares, shared=(N,)))
 
         return cls(gram, M, mean, norms, lambda: read_factor(rows, T.dense, mean, mask))
-
-    @classmethod
-    def of_triangle(cls, R: np.ndarray, M: np.ndarray, mean: np.ndarray, n: int, eps: float) -> GramProblem:
-        """Return the problem of n rows whose X_c has the triangular factor R; ``eps`` is their relative round-off."""
-        G, size = R.T @ R, max(n, len(mean))
-        rounded = rounding(np.diagonal(G) + n * mean**2, n, eps)
-
-        def factor() -> Factor:
-            found = Factor(R, np.zeros_like(M), size, rounded)
-            if found.full_rank:
-                found.C = linalg.solve_triangular(R, M, trans=1, check_finite=False)
-            else:
-                U, sigma, V = found.singular
-                found.C = U @ ((V.T @ M) / sigma)
-            return found
-
-        gram = Gram(G, size, rounding=rounded)
-        return cls(gram, M, mean, lambda N: np.linalg.norm(R @ N, axis=0), factor)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
@@ -327,7 +316,8 @@ class DualProblem(RidgeProblem):
         self.rows = Centered(rows, self.mean)
         self.X = self.rows.whole().double()
         K = self.X.outer()
-        noise = lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_sparse else 1.0
+        self.is_implicit = self.X.is_sparse  # the mean is subtracted from dense rows themselves
+        noise = lost(np.diagonal(K), float(self.mean @ self.mean)) if self.is_implicit else 1.0
         rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
         self.gram = Gram(K, self.size, np.trace(K) / len(K) ** 2, noise, rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
@@ -335,7 +325,7 @@ class DualProblem(RidgeProblem):
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
         found = self.gram.solve_trusted(self.T, ridge)
-        if found is None and self.fits and (not self.X.is_sparse or self.gram.blurred):
+        if found is None and self.fits and (not self.is_implicit or self.gram.blurred):
             Q, U, sigma, V = self._singular
             W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
             return RidgeSolution(Q @ W, D, self.mean, "dual")

@@ -96,22 +96,11 @@ def test_the_diagonal_makes_columns_of_many_sizes_equal():
     X = rng.standard_normal((400, 120)) * np.logspace(-2, 2, 120)
     A, B, ridge = X.T @ X, rng.standard_normal((120, 3)), 1e-3
     plain = preconditioned_cg(lambda P: A @ P, B, ridge, tol=1e-10, max_iter=1000)
-    for dtype in (np.float64, np.float32):
-        start = B.astype(dtype)
-        goal = 1e-10 if dtype == np.float64 else 1e-4
-        quick = preconditioned_cg(
-            lambda P, dtype=dtype: (A @ P).astype(dtype),
-            start,
-            ridge,
-            Scaling(np.diag(A)),
-            tol=goal,
-            max_iter=1000,
-        )
-        assert quick.converged
-        assert quick.X.dtype == dtype
-        assert quick.n_iter < plain.n_iter / 3
-        expected = np.linalg.solve(A + ridge * np.eye(120), B)
-        assert np.linalg.norm(quick.X - expected) < 10 * goal * np.linalg.norm(expected)
+    quick = preconditioned_cg(lambda P: A @ P, B, ridge, Scaling(np.diag(A)), tol=1e-10, max_iter=1000)
+    assert quick.converged
+    assert quick.n_iter < plain.n_iter / 3
+    expected = np.linalg.solve(A + ridge * np.eye(120), B)
+    assert np.linalg.norm(quick.X - expected) < 1e-9 * np.linalg.norm(expected)
 
 
 def test_the_sketch_stays_in_the_range():
@@ -133,33 +122,6 @@ def test_thin_qr_whatever_the_condition(condition):
     Q, R = thin_qr(B)
     np.testing.assert_allclose(Q.T @ Q, np.eye(10), atol=1e-10)
     np.testing.assert_allclose(Q @ R, B, atol=1e-13)
-
-
-@pytest.mark.parametrize("condition", [1.0, 30.0, 1e3, 1e6])
-def test_thin_qr_of_float32(condition):
-    rng = np.random.default_rng(8)
-    U, V = (np.linalg.qr(rng.standard_normal((m, 6)))[0] for m in (300, 6))
-    B = ((U * np.logspace(0, -np.log10(condition), 6)) @ V.T).astype(np.float32)
-    Q, R = thin_qr(B, 1e-3)
-    assert (Q.dtype, R.dtype) == (np.float32, np.float64)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-2)
-    np.testing.assert_allclose(Q @ R, B, atol=1e-6)
-
-
-def test_block_cg_in_float32_goes_as_far_as_its_digits():
-    A = spd(120, np.linspace(1, 20, 120))
-    B = np.random.default_rng(9).standard_normal((120, 4))
-    rough = A.astype(np.float32)
-    X, rest, gained = np.zeros_like(B), B, []
-    for _ in range(3):  # each run from what the last one left, in float64
-        answer = block_cg(lambda P: rough @ P, rest.astype(np.float32), tol=1e-300, max_iter=200, gain=1e-5)
-        assert answer.X.dtype == np.float32
-        assert answer.converged
-        X = X + answer.X
-        before, rest = np.linalg.norm(rest), B - A @ X
-        gained.append(np.linalg.norm(rest) / before)
-    assert max(gained) < 1e-4
-    np.testing.assert_allclose(X, np.linalg.solve(A, B), atol=1e-10)
 
 
 def test_block_cg_stops_at_products_that_overflow():

@@ -11,8 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelfold.numerics import _ridge_regression as module
 from labelfold.numerics._gram import Gram
-from labelfold.numerics._ridge_krylov import KrylovProblem
-from labelfold.numerics._ridge_problem import RowTargets
+from labelfold.numerics._ridge_krylov import ColumnSide, KrylovProblem
 from labelfold.numerics._ridge_regression import (
     DualProblem,
     EitherProblem,
@@ -242,19 +241,6 @@ def test_the_residual_reported_is_the_true_one(make, shape, tol):
     assert found.residual == pytest.approx(residual(X, T, found.W, 0.1), rel=1e-2, abs=1e-13)
 
 
-def test_norms_from_products_in_float32_do_not_underflow(rng):
-    """Squares of such residuals vanish in float32, and a residual of 0 would end the iterations."""
-    X = sparse.csr_array(rng.standard_normal((30, 90)) * (rng.random((30, 90)) < 0.2))
-    side = KrylovProblem(
-        as_rows(X), RowTargets(np.ones((30, 3))), None, tol=1e-8, max_iter=9, random_state=0, callback=None
-    ).rows
-    R = rng.standard_normal((30, 3)) * [1e-30, 0.0, 1e20]
-    exact = np.linalg.norm((X - X.mean(axis=0)).T @ R, axis=0)
-    np.testing.assert_allclose(side.normal_norms(R, False), exact, rtol=1e-12)
-    np.testing.assert_allclose(side.normal_norms(R, True), exact, rtol=1e-5)
-    np.testing.assert_array_equal(side.normal_norms(0 * R, True), 0)
-
-
 @pytest.mark.parametrize("shape", [(200, 150), (150, 200)])
 def test_stopping_short_is_said_with_the_residual_reached(shape):
     X = np.random.default_rng(8).standard_normal(shape)
@@ -471,21 +457,19 @@ def test_the_module_says_what_it_may_take_by_default():
 
 
 @pytest.mark.parametrize("shape", [(300, 120), (120, 300)])
-def test_runs_in_float32_leave_nothing_to_float64(shape):
+def test_sparse_iterations_go_as_far_as_float64(shape):
     X = sparse.random(*shape, density=0.2, format="csr", random_state=2)
     T = targets(shape[0])
     for ridge in (1e-2, 1.0):
-        problem = ridge_problem(as_rows(X), T, way="krylov", tol=1e-13)
-        assert problem.may_be_single
-        found = problem.solve(ridge)
+        found = ridge_problem(as_rows(X), T, way="krylov", tol=1e-13).solve(ridge)
         assert found.residual <= 1e-13
         assert apart(found.W, reference(X.toarray(), T, ridge)[0]) < 1e-10
 
 
 @pytest.mark.parametrize("unit", [1e-25, 1e25, "mean"])
 @pytest.mark.parametrize("shape", [(90, 40), (40, 90)])
-def test_data_that_float32_cannot_hold(shape, unit):
-    """Its squares vanish or overflow there, or its mean hides the rest: iterations go on in float64."""
+def test_sparse_data_of_any_unit(shape, unit):
+    """Its squares are tiny or huge, or its mean hides the rest."""
     rng = np.random.default_rng(17)
     X, scale = rng.standard_normal(shape), 1.0
     if unit == "mean":
@@ -520,3 +504,33 @@ def test_columns_of_many_sizes_take_no_more_iterations(monkeypatch):
     plain = least_squares(as_rows(sparse.csr_array(X)), T, 100.0, way="krylov", tol=1e-10)
     assert scaled.n_iter < plain.n_iter / 2
     assert apart(scaled.W, reference(X.toarray(), T, 100.0)[0]) < 1e-8
+
+
+def test_a_path_over_columns_of_many_sizes_takes_no_more_products_than_separate_solves(monkeypatch):
+    """Shared iterations cannot scale the columns: for ridges for which they are slow, each takes its own."""
+    rng = np.random.default_rng(21)
+    n, d = 2000, 3000
+    place = np.repeat(np.arange(n), 20), rng.integers(0, d, 20 * n)
+    X = (
+        sparse.csr_array((rng.random(20 * n), place), shape=(n, d))
+        .multiply(10 ** rng.uniform(-2, 2, d))
+        .tocsr()
+    )
+    T = rng.standard_normal((n, 3))
+    ridges = (X.multiply(X).sum() / d * np.array([0.003, 0.03])).tolist()
+    products, multiply = [], ColumnSide.product
+    monkeypatch.setattr(ColumnSide, "product", lambda side, P: products.append(P.shape) or multiply(side, P))
+    counts, solutions = [], []
+    for together in (False, True):
+        problem, found = ridge_problem(as_rows(sparse.csr_array(X)), T, way="krylov", tol=1e-9), None
+        products.clear()
+        if together:
+            problem.prepare(ridges)
+        for ridge in ridges[::-1]:
+            found = problem.solve(ridge, start=found)
+            assert found.residual <= 1e-9
+            solutions.append(found.W)
+        counts.append(len(products))
+    assert counts[1] <= 1.1 * counts[0]
+    for one, other in zip(solutions[:2], solutions[2:], strict=True):
+        assert apart(other, one) < 1e-6
