@@ -37,7 +37,6 @@ from scipy import sparse
 
 from labelfold.rows._sums import (
     CSRGram,
-    CSRNormal,
     CSRTransposed,
     DenseGram,
     DenseTransposed,
@@ -235,8 +234,6 @@ class CSRBlock(Block):
 
     is_sparse = True
     kind = "sparse"
-    # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
-    transpose: tuple[Callable[[], tuple], int] | None = None
 
     def __init__(self, data: Any, indices: Any, indptr: Any, n_columns: int, n_values: int = 0) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
@@ -274,11 +271,6 @@ class CSRBlock(Block):
             return Together(only_column, self.t(H[:, None]))
         return CSRTransposed(self, H)
 
-    def normal(self, M: np.ndarray) -> Term:
-        """Return X'X M."""
-        M = np.asarray(M, dtype=self.dtype)
-        return CSRNormal(self, M) if CSRNormal.pays(self, M) else super().normal(M)
-
     def gram(self) -> Term:
         """Return X'X."""
         return CSRGram(self)
@@ -315,11 +307,11 @@ class CSRBlock(Block):
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
-        return self if self.dtype == np.float64 else self._with(self.data.astype(np.float64))
+        return self if self.dtype == np.float64 else self.with_values(self.data.astype(np.float64))
 
     def single(self) -> CSRBlock:
         """Return the rows in float32."""
-        return self._with(self.data.astype(np.float32, copy=False))
+        return self.with_values(self.data.astype(np.float32, copy=False))
 
     def occupied(self) -> np.ndarray:
         """Return a mask of the columns with an entry."""
@@ -334,9 +326,9 @@ class CSRBlock(Block):
     def scale(self, weights: np.ndarray) -> CSRBlock:
         """Return the weighted rows; zeros stay zeros."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
-        return self._with(self.data * weights)
+        return self.with_values(self.data * weights)
 
-    def _with(self, data: np.ndarray) -> CSRBlock:
+    def with_values(self, data: np.ndarray) -> CSRBlock:
         """Return rows with other values of the stored entries."""
         return CSRBlock(data, self.indices, self.indptr, self.shape[1], self.n_values)
 

@@ -2,10 +2,3 @@ from ._triton_ratios import (
     ratio_rows as ratio_rows,
     ratio_sums as ratio_sums,
 )
-from ._vectors import (
-    add_rows as add_rows,
-    add_to_rows as add_to_rows,
-    aligned as aligned,
-    row_products as row_products,
-    run as run,
-)
