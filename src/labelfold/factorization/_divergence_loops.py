@@ -47,12 +47,27 @@ def csr_ratios(data, indices, indptr, H, V, lowest):
     """Return X / (H V') at the non-zeros of X; H V' is at least a share of x, and a number: ``lowest``."""
     out = np.empty(data.size, dtype=V.dtype)
     for i in range(indptr.size - 1):
-        h = H[i]
-        for j in range(indptr[i], indptr[i + 1]):
-            w, x, p = V[indices[j]], data[j], V.dtype.type(0)
+        h, j, end = H[i], indptr[i], indptr[i + 1]
+        # Four products at a time, for which h is read once: three quarters of the time.
+        while j + 4 <= end:
+            A, B, C, D = V[indices[j]], V[indices[j + 1]], V[indices[j + 2]], V[indices[j + 3]]
+            a = b = c = d = V.dtype.type(0)
             for t in range(h.size):
-                p += w[t] * h[t]
-            out[j] = x / max(p, max(lowest[0] * x, lowest[1]))
+                a += A[t] * h[t]
+                b += B[t] * h[t]
+                c += C[t] * h[t]
+                d += D[t] * h[t]
+            out[j], out[j + 1], out[j + 2], out[j + 3] = a, b, c, d
+            j += 4
+        while j < end:
+            A, a = V[indices[j]], V.dtype.type(0)
+            for t in range(h.size):
+                a += A[t] * h[t]
+            out[j] = a
+            j += 1
+    for j in range(data.size):
+        x = data[j]
+        out[j] = x / max(out[j], max(lowest[0] * x, lowest[1]))
     return out
 
 
