@@ -1,7 +1,7 @@
 """Sizes from which another way through labelfold.rows is faster: what its limits are based on.
 
     python benchmarks/limits.py                  half a minute
-    python benchmarks/limits.py --only loop      only tables whose name contains this
+    python benchmarks/limits.py --only rows      only tables whose name contains this
 
 Each table has the time of the other way relative to the usual one, in turn, best of several: below 1 the other way is
 faster. The limit in use is named beside the table. On another machine it may be elsewhere by a factor of two.
@@ -15,10 +15,9 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from scipy import sparse
 
 from _common import best_of, options_of
-from labelfold.rows import _sums as sums, as_rows
+from labelfold.rows import as_rows
 from labelfold.rows.adapters import _stream as stream
 
 # A size, and its time relative to the usual way.
@@ -32,25 +31,6 @@ def ratio(
     usual(), other()  # compiled, and in the cache
     before, after = best_of(times, [usual, other], n_threads)
     return after / before
-
-
-def one_sparse_loop() -> Iterator[Point]:
-    """Bytes of M and of the sum X'X M, which one loop computes in place of two products."""
-    rng = np.random.default_rng(0)
-    for size in (1e6, 4e6, 16e6, 64e6, 256e6):
-        d = int(size / (2 * 8 * 16))
-        X = as_rows(sparse.random_array((50_000, d), density=100 / d, format="csr", rng=rng))
-        M = rng.standard_normal((d, 16))
-
-        def normal(limit: float, X: object = X, M: np.ndarray = M) -> None:
-            with mock.patch.object(sums, "_CACHED", limit):
-                X.sum(_normal, shared=(M,))
-
-        yield size, ratio(lambda normal=normal: normal(0), lambda normal=normal: normal(np.inf))
-
-
-def _normal(X: object, M: np.ndarray) -> object:
-    return X.normal(M)
 
 
 def rows_between() -> Iterator[Point]:
@@ -70,16 +50,13 @@ def rows_between() -> Iterator[Point]:
 
 
 TABLES = {
-    "one loop for X'X M": (one_sparse_loop, sums._CACHED),
     "rows that are read and not wanted": (rows_between, stream._MAX_GAP),
 }
 
 
 def main() -> None:
     """Print the tables."""
-    options = options_of(__doc__)
-    options.add_argument("--only", default="")
-    given = options.parse_args()
+    given = options_of(__doc__, only="")
     for name, (points, limit) in TABLES.items():
         if given.only not in name:
             continue

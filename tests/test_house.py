@@ -45,7 +45,7 @@ APP_ONLY = {"jinja2", "pandas", "plotly", "pyarrow", "rich", "skops", "starlette
 # What else may import one of them, when it is used.
 ALSO = {"rows": {"pyarrow"}, "tables": {"pyarrow"}}
 
-# Files that ask what container they hold, with how often and why. The list is to shrink. Labels are not rows, and
+# Files that ask what container they hold, with how often and why. Labels are not rows, and
 # app/io reads and writes the containers of files; both are left out, as is rows/ itself.
 ASKING = {
     "app/compare/_data.py": 1,  # a sparse X is not searched for columns that tell which rows are labelled
@@ -53,10 +53,8 @@ ASKING = {
     "app/registry/_adapters.py": 1,  # scikit-learn has other estimators for a sparse X
     "features/_forms.py": 1,  # whether float32 halves what all rows take in memory
     "features/_kernel_map.py": 1,  # all rows are kept sparse, or all are centred
-    "numerics/_gram.py": 1,  # squares of sparse rows are centred afterwards, and lose digits; for subspace/ too
     "numerics/_linear_svm.py": 1,  # coordinate descent reads a dense and a sparse row in two loops
-    "numerics/_ridge_krylov.py": 1,  # many passes: sparse rows are read in single precision first
-    "numerics/_ridge_regression.py": 3,  # which factor keeps the digits
+    "numerics/_ridge_regression.py": 1,  # iterations are tried on sparse rows only
     "semi_supervised/_graph.py": 2,  # the user's matrix of pairs of rows; neighbours among all rows
     "semi_supervised/_views.py": 1,  # kernels of all rows at once
 }
@@ -303,6 +301,7 @@ def test_only_adapters_ask_what_container_they_hold():
         if room(path) not in ("rows", "labels") and not name(path).startswith("app/io/")
     }
     assert {path: times for path, times in asking.items() if times} == ASKING
+    assert sum(ASKING.values()) <= 10
 
 
 def test_eight_files_from_lda_to_its_solution():

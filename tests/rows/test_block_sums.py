@@ -1,13 +1,11 @@
 """Products that are added to an array in place, in every layout and dtype; X'X M of sparse rows."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from labelfold.rows import _sums as _block_sums, as_rows
-from labelfold.rows._sums import CSRNormal, add_product
+from labelfold.rows._sums import add_product
 
 LAYOUTS = {
     "C": np.ascontiguousarray,
@@ -39,41 +37,22 @@ def test_factors_of_more_digits_are_rounded_once(rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("k", "one_loop"), [(5, False), (14, True), (15, True), (16, True), (60, True)])
-def test_normal_product_of_sparse_rows(k, one_loop, dtype, rng, monkeypatch):
-    """X'X M in one loop over the rows, where few columns are added to fill vectors."""
+@pytest.mark.parametrize("k", [1, 5, 16, 60])
+def test_products_of_sparse_rows_by_compiled_loops(k, dtype, rng, monkeypatch):
+    """X M and X'X M, with a row of any number of entries."""
     monkeypatch.setattr(_block_sums, "_SMALL_PRODUCT", 0)
     X = sparse.random_array((500, 70), density=0.1, rng=rng, format="csr", dtype=dtype)
+    assert set(np.diff(X.indptr) % 4) == {0, 1, 2, 3}
     rows, M = as_rows(X), rng.standard_normal((70, k))
-    assert isinstance(rows.whole().normal(M), CSRNormal) == one_loop
     dense = X.toarray().astype(np.float64)
-    expected = dense.T @ (dense @ M)
+    tolerance = 100 * np.finfo(dtype).eps
     for threads in ("1", "2"):
         monkeypatch.setenv("LABELFOLD_NUM_THREADS", threads)
-        found = rows.sum(_normal, shared=(M,))
-        assert found.dtype == np.float64
-        assert found.shape == (70, k)
-        np.testing.assert_allclose(found, expected, atol=100 * np.finfo(dtype).eps * np.abs(expected).max())
-
-
-def test_normal_product_of_many_columns_takes_two(rng, monkeypatch):
-    """Matrices that do not fit into a cache are read in two products, one after the other."""
-    monkeypatch.setattr(_block_sums, "_SMALL_PRODUCT", 0)
-    X = as_rows(sparse.random_array((50, 70), density=0.1, rng=rng, format="csr")).whole()
-    M = rng.standard_normal((70, 16))
-    assert isinstance(X.normal(M), CSRNormal)
-    monkeypatch.setattr(_block_sums, "_CACHED", 1000)
-    assert not isinstance(X.normal(M), CSRNormal)
-
-
-def test_normal_product_is_sent_without_the_matrix(rng):
-    """A worker of a cluster sends its total and not its copy of M."""
-    X = as_rows(sparse.random_array((50, 70), density=0.5, rng=rng, format="csr")).whole()
-    M = rng.standard_normal((70, 16))
-    total = CSRNormal(X, M).add(None)
-    sent = pickle.dumps(total)
-    assert len(sent) < 1.2 * M.nbytes
-    np.testing.assert_array_equal(pickle.loads(sent), total)
+        for found, expected in (
+            (rows @ M, dense @ M),
+            (rows.sum(_normal, shared=(M,)), dense.T @ (dense @ M)),
+        ):
+            np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
@@ -85,8 +64,8 @@ def test_normal_product_of_blocks_of_which_some_are_small(order, threads, rng, m
     sizes = (300, 200, 3)
     blocks = [sparse.random_array((sizes[i], 70), density=0.1, rng=rng, format="csr") for i in order]
     M, dense = rng.standard_normal((70, 16)), sparse.vstack(blocks).toarray()
-    kinds = {isinstance(as_rows(block).whole().normal(M), CSRNormal) for block in blocks}
-    assert kinds == {True, False}
+    small = {_block_sums.is_small(block.nnz * M.shape[1]) for block in blocks}
+    assert small == {True, False}
     np.testing.assert_allclose(as_rows(blocks).sum(_normal, shared=(M,)), dense.T @ (dense @ M), atol=1e-10)
 
 

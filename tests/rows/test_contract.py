@@ -436,7 +436,7 @@ def random_csr(rng, dtype, index_dtype, n=300, d=40) -> sparse.csr_array:
 
 def counted(monkeypatch, name: str) -> list:
     """Count the calls of a compiled kernel."""
-    from labelfold.rows.loops import _sparse_products as sparse_products
+    from labelfold.rows import _sparse_products as sparse_products
 
     calls, kernel = [], getattr(sparse_products, name)
     monkeypatch.setattr(sparse_products, name, lambda *args: calls.append(1) or kernel(*args))
@@ -550,7 +550,7 @@ def test_many_small_blocks_run_the_kernels(rng, monkeypatch):
 @pytest.mark.parametrize("k", [1, 3, 4, 5, 7, 15, 16, 39, 40, 128, 130])
 def test_products_of_every_width(k, rng):
     """Kernels are compiled for some widths and general for others."""
-    from labelfold.rows.loops import _sparse_products as sparse_products
+    from labelfold.rows import _sparse_products as sparse_products
 
     X = sparse.random(30, 20, density=0.3, format="csr", random_state=0)
     M, H, out = rng.standard_normal((20, k)), rng.standard_normal((30, k)), np.zeros((20, k))

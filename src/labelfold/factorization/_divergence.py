@@ -3,13 +3,12 @@ r"""Sums of the I-divergence over rows, for each kind of block, and rows of H of
 .. math:: D(A, B) = \sum_{ij} A_{ij} \log \frac{A_{ij}}{B_{ij}} - A_{ij} + B_{ij}
 
 With R = X / (H V') a pass needs R V, a row result, and the sums R'H and D(X, H V'). Sparse rows have loops of their
-own over the non-zeros. Dense rows on the host are computed in blocks that fit into the cache, and rows of a device by
-loops of the GPU or by functions of the array API. `kernels` returns the functions for a block.
+own over the non-zeros. Dense rows are computed by functions of the array API, on a GPU by its own loops if it has
+them. `kernels` returns the functions for a block.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from array_api_compat import array_namespace, device
 
 from labelfold.factorization._device_rows import divergence_rows
 from labelfold.rows import (
+    ArrayTerm,
     Block,
     Rows,
-    Term,
     as_rows,
     dense_block_rows,
     for_gpu_loops,
@@ -54,7 +53,7 @@ def kl_rows(X: Block, H: Any, V: Any) -> Any:
     return kernels(X).rows(H, V)
 
 
-def kl_sums(X: Block, H: Any, V: Any, v: Any) -> Term:
+def kl_sums(X: Block, H: Any, V: Any, v: Any) -> tuple[Any, Any]:
     """Return R'H (d, k) and the divergence, sums over rows; v has the column sums of V."""
     return kernels(X).sums(H, V, v)
 
@@ -68,10 +67,10 @@ def solve_rows(X: Block, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
     return kernels(X).solve(V, v, tol, max_sweeps)
 
 
-def kernels(X: Any) -> HostKernels:
+def kernels(X: Any) -> Kernels:
     """Return the functions of a block: the fastest loops differ for dense rows, sparse rows and rows of a device."""
     kinds = {
-        "dense": HostKernels,
+        "dense": Kernels,
         "sparse": SparseKernels,
         "device": DeviceKernels,
         "sparse device": SparseDeviceKernels,
@@ -79,61 +78,66 @@ def kernels(X: Any) -> HostKernels:
     return kinds[X.kind](X)
 
 
-class HostKernels:
-    """Functions of dense rows on the host, by compiled loops."""
-
-    def __init__(self, X: Any) -> None:
-        from labelfold.factorization import _divergence_loops
-
-        self.X, self.loops = X, _divergence_loops
-
-    def rows(self, H: Any, V: Any) -> Any:
-        """Return R V."""
-        return dense_ratios(self.X.raw, H, V)[0] @ V
-
-    def sums(self, H: Any, V: Any, v: Any) -> Term:
-        """Return R'H and the divergence."""
-        R, loss = dense_ratios(self.X.raw, H, V, with_loss=True)
-        return RatioSums(R.T @ H, loss)
-
-    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
-        """Return the rows of minimum divergence."""
-        return self.loops.solve_rows(self.X.raw, V, v, tol, max_sweeps).astype(self.X.dtype, copy=False)
-
-    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
-        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``max_fall``."""
-        return self.loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
-
-    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
-        """Return H * factors / divisor, with positive entries above the minimum share; may write to ``factors``."""
-        share = H.dtype.type(minimum_share(H.dtype))
-        return self.loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
-
-    def column_sums(self, H: Any) -> Any:
-        """Return the column sums of H."""
-        return H.sum(axis=0, dtype=np.float64)
-
-
-class SparseKernels(HostKernels):
-    """Functions of sparse rows on the host, by loops over the non-zeros."""
-
-    def rows(self, H: Any, V: Any) -> Any:
-        """Return R V."""
-        return self.loops.csr_ratio_rows(self.X.data, self.X.indices, self.X.indptr, H, V)
-
-    def sums(self, H: Any, V: Any, v: Any) -> Term:
-        """Return R'H and the divergence."""
-        if self.X.transpose is None:
-            return ScatteredRatioSums(self.X, H, V, v)
-        columns, first_row = self.X.transpose
-        return GatheredRatioSums(columns, first_row, H, V, v)
-
-
-class DeviceKernels(HostKernels):
-    """Functions of rows on a device, by loops compiled for a GPU or by functions of the array API."""
+class Kernels:
+    """Functions of dense rows, by the array API."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
+
+    def rows(self, H: Any, V: Any) -> Any:
+        """Return R V."""
+        return array_ratios(self.X.xp, self.X.raw, H, V)[0] @ V
+
+    def sums(self, H: Any, V: Any, v: Any) -> tuple[Any, Any]:
+        """Return R'H, in the dtype of X, and the divergence."""
+        R, P = array_ratios(self.X.xp, self.X.raw, H, V)
+        return ArrayTerm(R.T @ H), block_divergence(self.X.xp, self.X.raw, P, R)
+
+    def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
+        """Return the rows of minimum divergence, by compiled loops."""
+        from labelfold.factorization import _divergence_loops as loops
+
+        return loops.solve_rows(self.X.raw, V, v, tol, max_sweeps).astype(self.X.dtype, copy=False)
+
+    def extrapolated(self, H: Any, last: Any, beta: float, max_fall: float) -> Any:
+        """Return H extrapolated by ``beta`` times its last change; entries fall by at most the share ``max_fall``."""
+        from labelfold.factorization import _divergence_loops as loops
+
+        return loops.extrapolated(H, last, H.dtype.type(beta), H.dtype.type(max_fall)) if beta else H
+
+    def scaled(self, H: Any, factors: Any, divisor: Any) -> Any:
+        """Return H * factors / divisor, with positive entries above the minimum share; may write to ``factors``."""
+        from labelfold.factorization import _divergence_loops as loops
+
+        share = H.dtype.type(minimum_share(H.dtype))
+        return loops.scaled(H, factors, divisor.astype(H.dtype, copy=False), share)
+
+
+class SparseKernels(Kernels):
+    """Functions of sparse rows on the host: ratios at the non-zeros, and the products of sparse rows."""
+
+    def rows(self, H: Any, V: Any) -> Any:
+        """Return R V."""
+        return self._ratios(H, V) @ V
+
+    def sums(self, H: Any, V: Any, v: Any) -> tuple[Any, Any]:
+        """Return R'H, in the dtype of X, and the divergence."""
+        R, x = self._ratios(H, V), self.X.data
+        logs = np.log(np.where(x > 0, R.data, 1), dtype=np.float64)
+        at_nonzeros = float(logs @ x) - float(x.sum(dtype=np.float64))
+        return R.t(H), at_nonzeros + float(total(H, axis=0) @ np.asarray(v, dtype=np.float64))
+
+    def _ratios(self, H: Any, V: Any) -> Any:
+        """Return R = X / (H V') at the non-zeros of X, as a block."""
+        from labelfold.factorization import _divergence_loops as loops
+
+        X, lowest = self.X, np.array(floor(H.dtype), dtype=H.dtype)
+        H, V = np.ascontiguousarray(H), np.ascontiguousarray(V)
+        return X.with_values(loops.csr_ratios(X.data, X.indices, X.indptr, H, V, lowest))
+
+
+class DeviceKernels(Kernels):
+    """Functions of rows on a device, by loops compiled for a GPU where these take the arrays."""
 
     def rows(self, H: Any, V: Any) -> Any:
         """Return R V."""
@@ -141,16 +145,16 @@ class DeviceKernels(HostKernels):
         loops = _gpu_loops(X, H, V)
         if loops is not None:
             return loops.ratio_rows(X.raw, H, V, floor(X.raw.dtype))
-        return array_ratios(X.xp, X.raw, H, V)[0] @ V
+        return super().rows(H, V)
 
-    def sums(self, H: Any, V: Any, v: Any) -> Term:
+    def sums(self, H: Any, V: Any, v: Any) -> tuple[Any, Any]:
         """Return R'H and the divergence."""
         X = self.X
         loops = _gpu_loops(X, H, V)
         if loops is not None:
-            return RatioSums(*loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype)))
-        R, P = array_ratios(X.xp, X.raw, H, V)
-        return RatioSums(R.T @ H, block_divergence(X.xp, X.raw, P, R))
+            sums, loss = loops.ratio_sums(X.raw, H, V, floor(X.raw.dtype))
+            return ArrayTerm(sums), loss
+        return super().sums(H, V, v)
 
     def solve(self, V: Any, v: Any, tol: float, max_sweeps: int) -> Any:
         """Return the rows of minimum divergence, some blocks at a time; of arrays on the host by its loops."""
@@ -182,10 +186,6 @@ class DeviceKernels(HostKernels):
         minimum = minimum_share(H.dtype) * xp.max(H, axis=1, keepdims=True)
         return xp.where(H > 0, xp.maximum(H, minimum), H)
 
-    def column_sums(self, H: Any) -> Any:
-        """Return the column sums of H."""
-        return array_namespace(H).sum(H, axis=0)
-
 
 class SparseDeviceKernels(DeviceKernels):
     """Functions of sparse rows on a device: sums make the rows dense, new rows are solved on the host."""
@@ -211,89 +211,6 @@ def _gpu_loops(X: Block, H: Any, V: Any) -> Any:
     return _triton_ratios
 
 
-class RatioSums(Term):
-    """R'H of a block, kept in the dtype of X, and its divergence."""
-
-    def __init__(self, sums: Any, loss: Any) -> None:
-        self.sums, self.loss = sums, loss
-
-    def add(self, total: list | None) -> list:
-        """Add the block's sums."""
-        if total is None:
-            return [self.sums, self.loss]
-        total[0] += self.sums
-        return [total[0], total[1] + self.loss]
-
-    @staticmethod
-    def merge(left: list, right: list) -> list:
-        """Add two workers' sums."""
-        return [Term.merge(left[0], right[0]), left[1] + right[1]]
-
-    @staticmethod
-    def finish(total: list) -> tuple[np.ndarray, float]:
-        """Return the sums and the divergence as a pair."""
-        return total[0], float(total[1])
-
-
-class ScatteredRatioSums(RatioSums):
-    """R'H of sparse rows, scattered into the worker's (d, k) total, and their divergence."""
-
-    def __init__(self, block: Any, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
-        self.block, self.H, self.V, self.v = block, H, V, v
-
-    def add(self, total: list | None) -> list:
-        """Add the block's sums."""
-        from labelfold.factorization import _divergence_loops as loops
-
-        X, H, V = self.block, self.H, self.V
-        sums, loss = total or [np.zeros(V.shape, dtype=V.dtype), 0.0]
-        at_nonzeros, model_sum = loops.csr_ratio_scatter(X.data, X.indices, X.indptr, H, V, sums)
-        return [sums, loss + at_nonzeros + _model_at_zeros(H, self.v, model_sum)]
-
-
-class GatheredRatioSums(Term):
-    """R'H of sparse rows in memory, computed after the pass: by columns, from the stored transpose."""
-
-    def __init__(self, columns: Any, first_row: int, H: np.ndarray, V: np.ndarray, v: np.ndarray) -> None:
-        self.piece = (first_row, H)
-        self.finish = partial(_gathered, columns, V, v)
-
-    def add(self, total: tuple[Any, ...] | None) -> tuple[Any, ...]:
-        """Keep the H of the block until the pass has ended."""
-        return (*(total or ()), self.piece)
-
-    @staticmethod
-    def merge(left: tuple, right: tuple) -> tuple[Any, ...]:
-        """Keep both lists."""
-        return left + right
-
-
-def _gathered(columns: Any, V: np.ndarray, v: np.ndarray, pieces: tuple) -> tuple[np.ndarray, float]:
-    """Return the sums over each column, from all of H, after the pass."""
-    from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows.loops import aligned
-
-    parts = [piece[1] for piece in sorted(pieces, key=lambda piece: piece[0])]
-    H = aligned((sum(map(len, parts)), V.shape[1]), V.dtype)
-    np.concatenate(parts, out=H)
-    data, indices, indptr = columns()
-    sums, loss, model_sum = loops.csc_ratio_sums(data, indices, indptr, H, V)
-    return sums, loss + _model_at_zeros(H, v, model_sum)
-
-
-def dense_ratios(X: np.ndarray, H: np.ndarray, V: np.ndarray, *, with_loss: bool = False) -> tuple[Any, Any]:
-    """Return R = X / (H V') of an array and, on request, the divergence."""
-    from labelfold.factorization import _divergence_loops as loops
-
-    P = H @ V.T
-    logs = np.empty_like(P) if with_loss else None
-    excess = loops.dense_ratios(X, P, logs, np.array(floor(P.dtype), dtype=P.dtype))
-    if logs is None:
-        return P, None
-    np.log(logs, out=logs)
-    return P, excess + np.einsum("ij,ij->i", X, logs).sum(dtype=np.float64)
-
-
 def array_ratios(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any]:
     """Return R = X / P, and P = H V' above its floor, by functions of the array API."""
     share, tiny = floor(X.dtype)
@@ -302,12 +219,17 @@ def array_ratios(xp: Any, X: Any, H: Any, V: Any) -> tuple[Any, Any]:
 
 
 def block_divergence(xp: Any, X: Any, P: Any, R: Any) -> Any:
-    """Return the sum of x log(x/p) - x + p, with 0 log 0 = 0, in float64 if the device has it."""
-    each = X * xp.log(xp.where(X > 0, R, xp.ones_like(R))) + (P - X)
+    """Return the sum of x log(x/p) - x + p, with 0 log 0 = 0."""
+    return total(X * xp.log(xp.where(X > 0, R, xp.ones_like(R))) + (P - X))
+
+
+def total(A: Any, axis: int | None = None) -> Any:
+    """Return the sum of an array of any library, in float64 if its device has it."""
+    xp = array_namespace(A)
     try:
-        return xp.sum(each, dtype=xp.float64)
+        return xp.sum(A, axis=axis, dtype=xp.float64)
     except (TypeError, RuntimeError):
-        return xp.sum(each)
+        return xp.sum(A, axis=axis)
 
 
 def floor(dtype: Any) -> tuple[float, float]:
@@ -321,8 +243,3 @@ def minimum_share(dtype: Any) -> float:
     Smaller entries recover slowly and become denormal numbers, which are slow. Zeros stay zeros.
     """
     return 1e-12 if "32" in str(dtype) else 1e-20
-
-
-def _model_at_zeros(H: np.ndarray, v: np.ndarray, at_nonzeros: float) -> float:
-    """Return the sum of H V' where X is zero: its total less the sum at the non-zeros."""
-    return float(H.sum(axis=0, dtype=np.float64) @ np.asarray(v, dtype=np.float64)) - at_nonzeros

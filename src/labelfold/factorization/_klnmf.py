@@ -36,6 +36,7 @@ from labelfold.factorization._divergence import (
     kl_sums,
     minimum_share,
     solve_rows,
+    total,
 )
 from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows, as_rows, single_blas
@@ -166,9 +167,8 @@ class KLNMF(DivergenceNMF):
     non-zero by non-zero in compiled loops, with rows in threads; dense rows in blocks that fit into the cache of a
     core.
 
-    Memory: a sparse X in memory with more than half as many columns as rows is also stored by columns. Besides X
-    there are at most three arrays of the size of V and five of the size of H at a time, in the dtype of X. Other X
-    need no transpose, but a further array of the size of V for each thread after the first.
+    Memory: besides X there are at most three arrays of the size of V and five of the size of H at a time, in the
+    dtype of X, and a further array of the size of V for each thread after the first.
 
     Updates are multiplicative, with extrapolation: see `labelfold.factorization._klnmf`. A zero row of X has a zero
     embedding; columns that are zero in X are zero in every part.
@@ -348,13 +348,12 @@ def _advance(
 ) -> _State:
     """Return the state after an update of the basis (eq. 16)."""
     from labelfold.factorization import _divergence_loops as loops
-    from labelfold.rows.loops import aligned
 
     sums = sums.astype(state.V_hat.dtype, copy=False)
     inverse = np.divide(1.0, denominator, out=np.zeros_like(denominator), where=denominator > 0)
     # The basis of two updates ago is no longer needed; its memory is reused.
     V_last = state.V_last
-    new = aligned(sums.shape, sums.dtype) if V_last is state.V_hat else V_last
+    new = np.empty_like(sums) if V_last is state.V_hat else V_last
     limits = beta, _MAX_FALL, minimum
     V, V_hat, v = loops.multiply_and_extrapolate(state.V_hat, state.V_last, sums, inverse, *limits, new)
     return _State(H, state.H, V_hat, V, v, state.row_of_S)
@@ -372,7 +371,7 @@ def _pass(
     """Update H in one pass over X; return it, the denominator and numerator of the update of V, and the objective."""
     V, v, H, last = state.V_hat, state.v, state.H, state.H_last
     if directions is None:
-        H, (mass, (sums, loss)) = rows.sweep(_update, H, last, shared=(V, v, beta))
+        H, (mass, sums, loss) = rows.sweep(_update, H, last, shared=(V, v, beta))
         return H, mass, sums, loss
     S, lam, index = directions.S, directions.weight, directions.index
     H_L = extrapolated(rows.pick(H, index), rows.pick(last, index), beta, _MAX_FALL)
@@ -382,7 +381,7 @@ def _pass(
     added[:-1] = lam * (S @ directions.rows.get(directions.rows.map(kl_rows, G, shared=(V,))))
     share = np.append(1 + lam * S.sum(axis=1), 1.0)
     shared = (V, v, beta, added, share)
-    H, (mass, (sums, loss)) = rows.sweep(_update_with_directions, H, last, state.row_of_S, shared=shared)
+    H, (mass, sums, loss) = rows.sweep(_update_with_directions, H, last, state.row_of_S, shared=shared)
     G = (S.T @ rows.pick(H, index)).astype(rows.dtype, copy=False)
     sums_of_S, loss_of_S = directions.rows.sum(kl_sums, G, shared=(V, v))
     sums += lam * sums_of_S
@@ -394,7 +393,7 @@ def _update(X: Block, H: Any, last: Any, V: Any, v: Any, beta: float) -> tuple[A
     block = kernels(X)
     H = block.extrapolated(H, last, beta, _MAX_FALL)
     H = block.scaled(H, block.rows(H, V), _divisor(X.xp, v))
-    return H, (block.column_sums(H), block.sums(H, V, v))
+    return H, (total(H, axis=0), *block.sums(H, V, v))
 
 
 def _update_with_directions(
@@ -405,7 +404,7 @@ def _update_with_directions(
     H = block.extrapolated(H, last, beta, _MAX_FALL)
     added, share = X.xp.take(added, row_of_S, axis=0), X.xp.take(share, row_of_S)
     H = block.scaled(H, (block.rows(H, V) + added) / share[:, None], _divisor(X.xp, v))
-    return H, (block.column_sums(H), block.sums(H, V, v))
+    return H, (total(H, axis=0), *block.sums(H, V, v))
 
 
 def _divisor(xp: Any, v: Any) -> Any:

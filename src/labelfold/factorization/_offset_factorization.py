@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -37,6 +37,8 @@ from labelfold.utils import StrOptions, warn_user
 
 # A smaller relative decrease is round-off.
 ROUND_OFF = 1e-14
+# Number of steps of L-BFGS before its metric is computed again, and a step of linearised classifiers is tried.
+_ROUND = 30
 
 
 class CoupledClassifier(ABC):
@@ -105,7 +107,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         problem = OffsetProblem(given.data, classifier, given.n, *weights, self.offset_unit_)
         first = best_start(problem, given.bases)
-        steps = iterates(problem, first, self.tol)
+        steps = iterates(problem, first, self.tol, self.max_iter)
         found = self._descend(steps, tol=None, start=(first, first.value))
         problem.move_to(found)
         if not self.n_iter_:  # the start is stationary
@@ -288,25 +290,10 @@ class OffsetProblem:
             values, vectors = np.linalg.eigh(A)
             return vectors * np.sqrt(np.maximum(values, np.finfo(np.float64).eps * values[-1]))
 
-    def normal_matrix(self, at: OffsetPoint) -> np.ndarray:
-        """Return [Z, 1]'[Z, 1] over all rows, (k + 2, k + 2)."""
+    def squares(self, at: OffsetPoint) -> np.ndarray:
+        """Return the squared norm of each column of Z over all rows, (k + 1,)."""
         self.move_to(at)
-        return self.data.normal_matrix(at.Z)
-
-    def basis_step(self, at: OffsetPoint) -> OffsetPoint:
-        """Return the point with V and c at their minimum given all rows, in closed form."""
-        ridge = np.zeros(len(at.V) + 1)
-        ridge[:-1] = self.basis_penalty / self.reconstruction_share
-        # For [U, 1], since the last row of V1 is fixed.
-        N = np.delete(np.delete(self.normal_matrix(at), -2, axis=0), -2, axis=1)
-        ZtR, _, colsum = self.data.residual_sums(at.fit, at.c, at.Z, at.Z[:, :0])
-        right = np.vstack([ZtR[:-1] - ridge[0] * at.V, colsum])
-        N[np.diag_indices_from(N)] += ridge
-        if not (np.isfinite(N).all() and np.isfinite(right).all()):  # LAPACK would print a message
-            raise OverflowError("sums over the embedded rows overflow")
-        move = linalg.lstsq(N, right, check_finite=False)[0]
-        V, c = at.V + move[:-1], at.c + move[-1]
-        return self.evaluate(V, c, at.Z - self.data.embed(row_fit(V, self.ridge, self.offset_unit), c))
+        return self.data.squares(at.Z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -337,222 +324,106 @@ def best_start(problem: OffsetProblem, bases: list[np.ndarray]) -> OffsetPoint:
         return min(points, key=lambda point: point.value)
 
 
-def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float) -> Iterates:
+def iterates(problem: OffsetProblem, start: OffsetPoint, tol: float, max_iter: int) -> Iterates:
     """Descend until a round of steps lowers the objective by at most ``tol``, relative to it."""
-    at, before = start, np.inf
+    at, before, left = start, np.inf, max_iter
+    scales = np.ones(4)
     while before - at.value > max(tol, ROUND_OFF) * abs(at.value):
         before = at.value
-        for point in _Round(problem, at, tol).steps():
-            yield point, point.value
-            at = point
-        for step in (problem.linearised_step, problem.basis_step):
-            trial = step(at)
-            if trial is not None and trial.value < at.value:
-                yield trial, trial.value
-                at = trial
+        steps = _Round(problem, at, scales)
+        try:
+            scales = steps.descend(tol, min(left, _ROUND))
+        finally:  # also after Ctrl-C
+            at, left = steps.at, left - len(steps.values)
+            for value in steps.values:
+                yield at, value
+        trial = problem.linearised_step(at)
+        if trial is not None:
+            left -= 1
+            yield trial, trial.value
+            at = trial
 
 
 class _Round:
-    """L-BFGS from a point, in a metric derived from this point."""
+    """Steps of L-BFGS from a point, in a metric derived from this point.
 
-    def __init__(self, problem: OffsetProblem, origin: OffsetPoint, tol: float) -> None:
-        self.problem, self.origin, self.tol = problem, origin, tol
-        at, b, (k, d) = self.origin, problem.reconstruction_share, self.origin.V.shape
+    There are four blocks of variables: changes of V within its row space, changes beyond it, c, and D. Steps of the
+    last round tell how far the scale of each block was off.
+    """
+
+    def __init__(self, problem: OffsetProblem, origin: OffsetPoint, scales: np.ndarray) -> None:
+        self.problem, self.origin, self.scales = problem, origin, scales
+        self.at, self.values = origin, list[float]()  # the last point, and the objective after each step
+        b, (k, d) = problem.reconstruction_share, origin.V.shape
         # Rows follow changes of V within its row space, which lowers the curvature of ||U dV||^2 to a tenth, say.
         # They cannot follow changes orthogonal to it.
-        bend = 2 * b * np.diag(problem.normal_matrix(at))[:k] + 2 * problem.basis_penalty
-        self.inside = np.linalg.qr(at.V.T)[0].T  # (min(k, d), d)
-        self.scale_inside = 1 / np.sqrt(0.1 * bend.mean())
-        self.scale_beyond = 1 / np.sqrt(bend)[:, None]
-        self.scale_c = 1 / np.sqrt(2 * b * problem.n)
-        self.L = problem.metric(at)
-        self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), at.D.shape]
-        self.sizes = [math.prod(shape) for shape in self.shapes]
-        self.cuts = np.cumsum(self.sizes)[:-1]
+        bend = 2 * b * problem.squares(origin)[:k] + 2 * problem.basis_penalty
+        self.inside = np.linalg.qr(origin.V.T)[0].T  # (min(k, d), d)
+        self.scale_inside = scales[0] / np.sqrt(0.1 * bend.mean())
+        self.scale_beyond = scales[1] / np.sqrt(bend)[:, None]
+        self.scale_c = scales[2] / np.sqrt(2 * b * problem.n)
+        self.L = scales[3] * problem.metric(origin)
+        self.shapes = [(k, len(self.inside)), (k, d if k < d else 0), (d,), origin.D.shape]
+        self.cuts = np.cumsum([math.prod(shape) for shape in self.shapes])
 
-    def steps(self, window: int = 5) -> Iterator[OffsetPoint]:
-        """Take steps until the last ``window`` of them gain little on average, or none is left."""
-        values = [self.origin.value]
-        x = np.zeros(sum(self.sizes))
-        options: dict[str, Any] = {
-            "blocks": self.sizes,
-            "first_step": 1.0,
-            "extra_step": self._linearised_step,
-        }
-        for value, point in lbfgs(self._value, self._gradient, x, **options):
-            yield point
-            values.append(value)
-            if len(values) > window:
-                fall = (values[-1 - window] - value) / max(abs(value), np.finfo(np.float64).tiny)
-                if fall / window <= self.tol:
-                    return
+    def descend(self, tol: float, max_iter: int, window: int = 5) -> np.ndarray:
+        """Step until the last ``window`` steps gain little on average; return the scales of the next round."""
+        before, first = self.origin.value, self._gradient(self.origin)
+        # The first step of L-BFGS-B has norm 1, which is this unit: the step that a curvature of 1 asks for.
+        unit = float(np.linalg.norm(first))
+        # The variables and the gradient at the last evaluation, and at the last step.
+        tried, last = (self.origin, 0 * first, first), (self.origin, 0 * first, first)
 
-    def _value(self, x: np.ndarray) -> tuple[float, OffsetPoint]:
+        def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+            nonlocal tried
+            point = self._point(unit * x)
+            if not np.isfinite(point.value):  # a value that is merely high makes the search step back
+                return 2 * abs(before), np.zeros_like(x)
+            tried = point, unit * x, self._gradient(point)
+            return point.value, unit * tried[2]
+
+        def after_step(intermediate_result: Any) -> None:
+            nonlocal last
+            if not tried[0].value < self.at.value:
+                raise StopIteration
+            last, self.at = tried, tried[0]
+            self.values.append(self.at.value)
+            if len(self.values) >= window:
+                fall = [before, *self.values][-1 - window] - self.at.value
+                if fall <= window * tol * abs(self.at.value):
+                    raise StopIteration
+
+        if unit > 0 and max_iter > 0:
+            options = {"maxiter": max_iter, "ftol": 0.0, "gtol": 0.0}
+            x = np.zeros_like(first)
+            minimize(evaluate, x, jac=True, method="L-BFGS-B", callback=after_step, options=options)
+        return self._learned(last[1], last[2] - first)
+
+    def _learned(self, step: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """Return the scales of the blocks by a step and its gradient change; some have too little of either."""
+        scales, whole = self.scales.copy(), step @ change
+        for j, (s, y) in enumerate(zip(self._blocks(step), self._blocks(change), strict=True)):
+            if s @ y > 1e-6 * whole and y @ y > 0:
+                scales[j] *= np.sqrt((s @ y) / (y @ y))
+        return scales
+
+    def _blocks(self, x: np.ndarray) -> list[np.ndarray]:
+        return np.split(x, self.cuts[:-1])
+
+    def _point(self, x: np.ndarray) -> OffsetPoint:
         at, Q = self.origin, self.inside
         if not x.any():
-            return at.value, at
-        parts = zip(np.split(x, self.cuts), self.shapes, strict=True)
-        A, B, c, E = (part.reshape(shape) for part, shape in parts)
+            return at
+        A, B, c, E = (part.reshape(shape) for part, shape in zip(self._blocks(x), self.shapes, strict=True))
         V = at.V + (self.scale_inside * A) @ Q
         if B.size:
             V += self.scale_beyond * (B - (B @ Q.T) @ Q)
-        point = self.problem.evaluate(V, at.c + self.scale_c * c, at.D + E @ self.L.T)
-        return point.value, point
+        return self.problem.evaluate(V, at.c + self.scale_c * c, at.D + E @ self.L.T)
 
     def _gradient(self, point: OffsetPoint) -> np.ndarray:
         Q, found = self.inside, self.problem.gradient(point)
         dA = found.V @ Q.T
         parts = [self.scale_inside * dA, self.scale_c * found.c, found.D @ self.L]
-        if self.sizes[1]:
+        if self.shapes[1][1]:
             parts.insert(1, self.scale_beyond * (found.V - dA @ Q))
         return np.concatenate([part.ravel() for part in parts])
-
-    def _linearised_step(
-        self, x: np.ndarray, point: OffsetPoint
-    ) -> tuple[np.ndarray, float, OffsetPoint] | None:
-        """Return the point after the step of a linearised classifier, in the variables of this round."""
-        new = self.problem.linearised_step(point)
-        if new is None:
-            return None
-        x = x.copy()
-        x[self.cuts[-1] :] = np.linalg.solve(self.L, (new.D - self.origin.D).T).T.ravel()
-        return x, new.value, new
-
-
-def lbfgs(
-    function: Callable[[np.ndarray], tuple[float, Any]],
-    gradient: Callable[[Any], np.ndarray],
-    x: np.ndarray,
-    *,
-    memory: int = 10,
-    blocks: Sequence[int] | None = None,
-    first_step: float = np.inf,
-    extra_step: Callable[[np.ndarray, Any], tuple[np.ndarray, float, Any] | None] | None = None,
-    extra_step_every: int = 30,
-) -> Iterator[tuple[float, Any]]:
-    """Minimise a smooth function step by step, until no step lowers it.
-
-    Parameters
-    ----------
-    function : callable
-        Returns the value at x (``inf`` if it is not defined), and any object for ``gradient``.
-    gradient : callable
-        Returns the gradient, given that object. It is called right after the value, and only if the value is low
-        enough.
-    x : ndarray of shape (N,)
-        Initial point.
-    memory : int
-        Number of pairs of steps and gradient changes that are stored.
-    blocks : sequence of int, optional
-        Sizes of the blocks of x. Each has its own scale, learned from the steps, if their units differ or are
-        unknown; one block when None.
-    first_step : float
-        The longest first step to try, in multiples of the gradient: 1 if the curvature is about 1 in the units of x.
-    extra_step : callable, optional
-        A step of another kind, for a function with kinks, at which quasi-Newton steps are short. It gets x and its
-        object, and returns a lower point, its value and its object, or None.
-    extra_step_every : int
-        Number of steps between two calls of ``extra_step``, which may cost several evaluations.
-
-    Yields
-    ------
-    value : float
-        The value after each step, lower than before.
-    extra : object
-        The object that belongs to the value.
-
-    References
-    ----------
-    J. Nocedal, S. J. Wright. Numerical Optimization, chapters 3 and 7. Springer, 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> def bowl(x):
-    ...     return float(((x - 1) ** 4).sum()), x
-    >>> for value, x in lbfgs(bowl, lambda x: 4 * (x - 1) ** 3, np.zeros(3)):
-    ...     if value < 1e-8:
-    ...         break
-    >>> x.round(1)
-    array([1., 1., 1.])
-    """
-    from labelfold.factorization._quadratic_loops import direction, rescale
-
-    f, extra = function(x)
-    g = gradient(extra)
-    S, Y, rho, n_pairs = np.empty((memory, len(x))), np.empty((memory, len(x))), np.empty(memory), 0
-    ends = np.cumsum([len(x)] if blocks is None else blocks)
-    scale = np.ones(len(x))
-
-    def learn(s: np.ndarray, y: np.ndarray) -> None:
-        nonlocal n_pairs
-        product = s @ y
-        if product > 1e-10 * np.sqrt((s @ s) * (y @ y)):
-            at = n_pairs % memory
-            S[at], Y[at], rho[at] = s, y, 1 / product
-            rescale(scale, ends, s, y, n_pairs == 0)
-            n_pairs += 1
-
-    n_steps = 0
-    while True:
-        n_stored = min(n_pairs, memory)
-        p = direction(g, S, Y, rho, n_pairs, n_stored, scale)
-        slope = -(g @ p)
-        found = None
-        if slope < 0:
-            # Without curvature information: the step that would halve a linear function that decreases to 0.
-            first = (
-                1.0 if n_stored else min(0.5 * abs(f) / -slope if f else 1.0 / np.sqrt(-slope), first_step)
-            )
-            found = _search(function, gradient, x, f, slope, p, first)
-        if found is None:
-            if not n_stored or not g.any():
-                return
-            n_pairs, scale[:] = 0, 1.0
-            continue
-        x_new, f, g_new, extra = found
-        learn(x_new - x, g_new - g)
-        x, g, n_steps = x_new, g_new, n_steps + 1
-        yield f, extra
-        lower = extra_step(x, extra) if extra_step is not None and n_steps % extra_step_every == 0 else None
-        if lower is not None:
-            x_new, f, extra = lower
-            g_new = gradient(extra)
-            learn(x_new - x, g_new - g)
-            x, g = x_new, g_new
-            yield f, extra
-
-
-def _search(
-    function: Callable,
-    gradient: Callable,
-    x: np.ndarray,
-    f: float,
-    slope: float,
-    p: np.ndarray,
-    step: float,
-) -> tuple[np.ndarray, float, np.ndarray, Any] | None:
-    """Return a step along -p that satisfies the Armijo rule and, unless shortened, the weak Wolfe condition.
-
-    Up to four evaluations may lengthen the step.
-    """
-    low, f_low, slope_low, best = 0.0, f, slope, None
-    for trial in range(25):
-        x_new = x - step * p
-        f_new, extra = function(x_new)
-        if not f_new <= f + 1e-4 * step * slope or not f_new < f:
-            if best is not None:
-                return best
-            width = step - low
-            bend = f_new - f_low - slope_low * width
-            dip = -slope_low * width**2 / (2 * bend) if np.isfinite(bend) and bend > 0 else 0.0
-            step = low + min(max(dip, 0.1 * width), 0.5 * width)
-            continue
-        g_new = gradient(extra)
-        best = x_new, f_new, g_new, extra
-        slope_new = -(g_new @ p)
-        if slope_new >= 0.9 * slope or trial >= 4:
-            return best
-        low, f_low, slope_low = step, f_new, slope_new
-        step *= 4.0
-    return best

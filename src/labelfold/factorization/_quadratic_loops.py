@@ -1,4 +1,4 @@
-"""Compiled loops of quadratic problems: many small ones with bounds, the duals of kernel SVMs, and L-BFGS.
+"""Compiled loops of quadratic problems: many small ones with bounds, and the duals of kernel SVMs.
 
 Dual variables of kernel SVMs are signed: s = a o y is between ``low`` and ``high``, one of which is 0, and sums to 0.
 The dual is then 1/2 s'Ks - y's, and ``error`` = y - Ks is the residual of the SVM without its bias. At the solution a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfold.utils import FAST, compiled, dot
+from labelfold.utils import FAST, compiled
 
 _compile, _compile_fast = compiled(), compiled(FAST)
 # Curvature of a pair with equal kernel rows, relative to the largest diagonal entry. In a joint solve it is added to
@@ -112,48 +112,6 @@ def _solve_free(K, d, linear, low, high, s, gradient):
         if hit < 0:
             break
     return gain
-
-
-@_compile_fast
-def direction(g, S, Y, rho, n_pairs, n_stored, scale):
-    """Return H g, where H is the L-BFGS approximation of the inverse Hessian, by the two-loop recursion.
-
-    The last ``n_stored`` of ``n_pairs`` steps S and gradient changes Y are in a ring buffer; ``scale`` is the initial
-    diagonal.
-    """
-    memory = len(S)
-    q = g.copy()
-    share = np.empty(memory)
-    for back in range(1, n_stored + 1):
-        i = (n_pairs - back) % memory
-        share[i] = rho[i] * dot(S[i], q)
-        q -= share[i] * Y[i]
-    q *= scale
-    for back in range(n_stored, 0, -1):
-        i = (n_pairs - back) % memory
-        q += (share[i] - rho[i] * dot(Y[i], q)) * S[i]
-    return q
-
-
-@_compile_fast
-def rescale(scale, ends, s, y, first):
-    """Update the scale of each block from a step s and its gradient change y, damped if there are several blocks.
-
-    One step may carry little information on some of several blocks. A block with less than a share of 1e-6 of the
-    step's curvature keeps its scale. Blocks end at ``ends``; ``first`` is true if their scales are not known yet.
-    """
-    whole, squares = dot(s, y), dot(y, y)
-    slowly = 0.0 if first or ends.size == 1 else 0.8
-    start = 0
-    for end in ends:
-        if end > start:
-            part = slice(start, end)
-            product, square = dot(s[part], y[part]), dot(y[part], y[part])
-            if product > 1e-6 * whole and square > 0:
-                scale[part] = scale[start] ** slowly * (product / square) ** (1 - slowly)
-            elif first:
-                scale[part] = whole / squares
-        start = end
 
 
 @_compile

@@ -52,8 +52,6 @@ _ALL_ROWS = 1.5
 _DENSE_ENTRIES = 4_000_000
 # Anchors of at most this many entries are centred in each search; more would take long.
 _CENTRED_ENTRIES = 131_072
-# Matrices larger than this are decomposed in float32 first.
-_SINGLE_FROM = 400
 # Eigenvalues sigma^2 are round-off below this (u_j is divided by sigma_j), and equal to 1 up to this difference.
 _TOLERANCE = 1e-8
 # Distances below this many times the square root of the round-off of squares are set to 0.
@@ -175,31 +173,14 @@ def anchor_graph(Z: sparse.csr_array, n_components: int = 150) -> AnchorGraph:
     A = (Z.T @ Z).tocsr()[used][:, used].toarray() * np.outer(root[used], root[used])
     constant = np.sqrt(mass[used] / n)  # the eigenvector of the constant function, sigma = 1
     A -= np.outer(constant, constant)
-    squares, V = _largest(A, min(n_components, len(used)))
-    squares = np.minimum(squares, 1.0)
+    largest = [max(0, len(A) - n_components), len(A) - 1]
+    squares, V = linalg.eigh(A, subset_by_index=largest, overwrite_a=True, check_finite=False)
+    squares, V = np.minimum(squares[::-1], 1.0), V[:, ::-1]
     keep = squares > _TOLERANCE
     squares, V = squares[keep], V[:, keep]
     found = np.zeros((m, len(squares)))
     found[used] = root[used, None] * V / np.sqrt(squares)
     return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _TOLERANCE).sum()))
-
-
-def _largest(A: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest eigenvalues of a symmetric matrix, descending, and their vectors.
-
-    For a large matrix they are computed in float32, which halves the time, and refined in float64 by one product
-    and a Rayleigh-Ritz step.
-    """
-    m = len(A)
-    dtype = np.float32 if m > _SINGLE_FROM else np.float64
-    values, P = linalg.eigh(
-        A.astype(dtype), subset_by_index=[m - k, m - 1], overwrite_a=True, check_finite=False
-    )
-    if dtype == np.float32:
-        P = np.linalg.qr(A @ P.astype(np.float64))[0]
-        values, turn = np.linalg.eigh(P.T @ A @ P)
-        P = P @ turn
-    return values[::-1], P[:, ::-1]
 
 
 class AnchorSpace:

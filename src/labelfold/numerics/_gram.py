@@ -380,7 +380,8 @@ def provisional_center(
     """
     first = np.arange(rows.shape[0]) if index is None else index
     some = rows.take(first[:n_rows])
-    return some.mean().astype(rows.dtype).astype(np.float64), some.whole().is_sparse
+    center = some.mean().astype(rows.dtype).astype(np.float64)
+    return center, some.whole().shift(center).is_implicit
 
 
 def lost(centred: np.ndarray, shift: Any) -> float:

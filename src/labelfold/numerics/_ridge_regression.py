@@ -316,8 +316,7 @@ class DualProblem(RidgeProblem):
         self.rows = Centered(rows, self.mean)
         self.X = self.rows.whole().double()
         K = self.X.outer()
-        self.is_implicit = self.X.is_sparse  # the mean is subtracted from dense rows themselves
-        noise = lost(np.diagonal(K), float(self.mean @ self.mean)) if self.is_implicit else 1.0
+        noise = lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_implicit else 1.0
         rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
         self.gram = Gram(K, self.size, np.trace(K) / len(K) ** 2, noise, rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
@@ -325,7 +324,7 @@ class DualProblem(RidgeProblem):
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
         found = self.gram.solve_trusted(self.T, ridge)
-        if found is None and self.fits and (not self.is_implicit or self.gram.blurred):
+        if found is None and self.fits and (not self.X.is_implicit or self.gram.blurred):
             Q, U, sigma, V = self._singular
             W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
             return RidgeSolution(Q @ W, D, self.mean, "dual")

@@ -1,4 +1,3 @@
-from . import loops as loops
 from ._blocks import (
     Block as Block,
     dense_block_rows as dense_block_rows,

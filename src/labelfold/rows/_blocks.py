@@ -38,7 +38,6 @@ from scipy import sparse
 from labelfold.rows._sums import (
     CombinedSums,
     CSRGram,
-    CSRNormal,
     CSRTransposed,
     DenseGram,
     DenseTransposed,
@@ -78,6 +77,8 @@ class Block:
     dtype: Any
     xp: Any = np
     is_sparse: bool = False
+    # Whether a centre is subtracted from products in place of the rows, which loses digits.
+    is_implicit: bool = False
     # "dense" or "sparse" on the host, or "device". Algorithms with a loop for each kind select it by this.
     kind: str = "dense"
 
@@ -231,8 +232,6 @@ class CSRBlock(Block):
 
     is_sparse = True
     kind = "sparse"
-    # If the adapter stores the transpose: a function that returns it, and the index of the block's first row.
-    transpose: tuple[Callable[[], tuple], int] | None = None
 
     def __init__(self, data: Any, indices: Any, indptr: Any, n_columns: int, n_values: int = 0) -> None:
         self.data, self.indices, self.indptr = data, indices, indptr
@@ -259,7 +258,7 @@ class CSRBlock(Block):
             return (self @ M[:, None])[:, 0]
         if is_small(self.n_values * M.shape[1]):
             return self.raw @ M
-        from labelfold.rows.loops import _sparse_products as sparse_products
+        from labelfold.rows import _sparse_products as sparse_products
 
         return sparse_products.csr_product(self.data, self.indices, self.indptr, M)
 
@@ -269,11 +268,6 @@ class CSRBlock(Block):
         if H.ndim == 1:
             return CombinedSums(only_column, self.t(H[:, None]))
         return CSRTransposed(self, H)
-
-    def normal(self, M: np.ndarray) -> Term:
-        """Return X'X M."""
-        M = np.asarray(M, dtype=self.dtype)
-        return CSRNormal(self, M) if CSRNormal.pays(self, M) else super().normal(M)
 
     def gram(self) -> Term:
         """Return X'X."""
@@ -298,7 +292,7 @@ class CSRBlock(Block):
 
     def outer(self, P: np.ndarray | None = None) -> np.ndarray:
         """Return X X' row by row, from the columns that each row shares with the others; or X X'P."""
-        from labelfold.rows.loops import _sparse_products as sparse_products
+        from labelfold.rows import _sparse_products as sparse_products
 
         if P is None:
             return mirror(sparse_products.csr_outer(self.raw))
@@ -311,11 +305,11 @@ class CSRBlock(Block):
 
     def double(self) -> CSRBlock:
         """Return the rows in float64."""
-        return self if self.dtype == np.float64 else self._with(self.data.astype(np.float64))
+        return self if self.dtype == np.float64 else self.with_values(self.data.astype(np.float64))
 
     def single(self) -> CSRBlock:
         """Return the rows in float32."""
-        return self._with(self.data.astype(np.float32, copy=False))
+        return self.with_values(self.data.astype(np.float32, copy=False))
 
     def occupied(self) -> np.ndarray:
         """Return a mask of the columns with an entry."""
@@ -330,9 +324,9 @@ class CSRBlock(Block):
     def scale(self, weights: np.ndarray) -> CSRBlock:
         """Return the weighted rows; zeros stay zeros."""
         weights = np.repeat(np.asarray(weights, dtype=self.dtype), np.diff(self.indptr))
-        return self._with(self.data * weights)
+        return self.with_values(self.data * weights)
 
-    def _with(self, data: np.ndarray) -> CSRBlock:
+    def with_values(self, data: np.ndarray) -> CSRBlock:
         """Return rows with other values of the stored entries."""
         return CSRBlock(data, self.indices, self.indptr, self.shape[1], self.n_values)
 
@@ -343,6 +337,8 @@ class CSRBlock(Block):
 
 class ShiftedBlock(Block):
     """X - u a': u[i] times the vector a is subtracted from row i, implicitly, so that X stays sparse."""
+
+    is_implicit = True
 
     def __init__(self, block: Block, center: np.ndarray, u: np.ndarray | None = None) -> None:
         self.block, self.center = block, np.asarray(center, dtype=np.float64)

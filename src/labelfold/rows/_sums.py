@@ -18,9 +18,6 @@ from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
 # Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
 _SMALL_PRODUCT = 4_000_000
-# One loop over X, M and the sum is faster than two products while M and the sum take at most this many bytes. That is
-# half of a cache of 32 MB, since each thread has its own sum. One thread gains up to 64 MB (benchmarks/limits.py).
-_CACHED = 16_000_000
 # The C type of the routine's arguments, as far as it does not depend on the precision.
 _KNOWN = b"void (char *, char *, int *, int *, "
 _NAMES = {np.dtype(np.float64): "dsyrk", np.dtype(np.float32): "ssyrk"}
@@ -214,7 +211,7 @@ class CSRTransposed(Term):
                 return product
             total += product
             return total
-        from labelfold.rows.loops import _sparse_products as sparse_products
+        from labelfold.rows import _sparse_products as sparse_products
 
         if total is None and "column_copy" in vars(block):  # from an earlier product
             columns = block.column_copy
@@ -223,59 +220,6 @@ class CSRTransposed(Term):
             total = np.zeros((block.shape[1], *H.shape[1:]), dtype=block.dtype)
         sparse_products.csr_scatter(block.data, block.indices, block.indptr, H, total)
         return total
-
-
-@dataclass(eq=False)
-class CSRNormal(Term):
-    """X'X M of sparse rows, in one loop over them and padded copies of M and of the sum.
-
-    M is the same for all blocks of a pass. Small blocks of the pass may have been added by `CSRTransposed`.
-    """
-
-    block: Any
-    M: np.ndarray
-
-    @staticmethod
-    def pays(block: Any, M: np.ndarray) -> bool:
-        """Return whether the loop is faster than two products: for a large block, if M and its padding are small."""
-        if M.ndim != 2 or is_small(block.n_values * M.shape[1]):
-            return False
-        from labelfold.rows.loops._sparse_products import padded_width
-
-        d, k = M.shape
-        width = padded_width(k, block.dtype)
-        return 3 * width <= 4 * k and 2 * d * width * block.dtype.itemsize <= _CACHED
-
-    def add(self, total: Any) -> _Normal:
-        """Add the block's sum."""
-        from labelfold.rows.loops._sparse_products import csr_normal
-
-        total = total if isinstance(total, _Normal) else _Normal(self.M, total)
-        csr_normal(self.block.data, self.block.indices, self.block.indptr, total.M, total.out)
-        return total
-
-
-class _Normal:
-    """The total of `CSRNormal`, an array of k columns; the copy of M is not pickled with it."""
-
-    def __init__(self, M: np.ndarray, begun: np.ndarray | None = None) -> None:
-        from labelfold.rows.loops._sparse_products import padded
-
-        self.k = M.shape[1]
-        self.M, self.out = padded(M), padded(np.zeros_like(M) if begun is None else begun)
-
-    def __iadd__(self, product: np.ndarray) -> _Normal:  # type: ignore[misc]
-        self.out[:, : self.k] += product
-        return self
-
-    def __add__(self, other: Any) -> np.ndarray:
-        return np.add(np.asarray(self), np.asarray(other), dtype=np.float64)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"k": self.k, "out": self.out}
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.out[:, : self.k], dtype=dtype)
 
 
 @dataclass(eq=False)
@@ -293,7 +237,7 @@ class CSRGram(Term):
                 return product
             total += product
             return total
-        from labelfold.rows.loops import _sparse_products as sparse_products
+        from labelfold.rows import _sparse_products as sparse_products
 
         if total is None:
             total = np.zeros((block.shape[1], block.shape[1]), dtype=block.dtype)

@@ -103,11 +103,11 @@ class Source:
         n, d = rows.shape
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
         self.labels, self.Y, self.dimension = labels, Y, min(n, d)
-        near, is_sparse = provisional_center(rows, labels.index, 64)
+        near, is_implicit = provisional_center(rows, labels.index, 64)
         self.is_matrix = 8 * d * d <= max_gram_bytes and (
             d <= _MATRIX_COLUMNS or is_slow or not rows.in_memory
         )
-        if is_sparse:  # the matrix is at most as large as X
+        if is_implicit:  # the matrix is at most as large as X
             self.is_matrix &= rows.row_bytes() <= _SPARSE_BYTES and n * rows.row_bytes() >= 8 * d * d
         # Cross-validation reads 64 labelled rows into memory in any case.
         n_drawn = max(64, int(max_gram_bytes / rows.row_bytes()))
@@ -120,7 +120,7 @@ class Source:
             # Sparse rows are squared before they are centred, which loses digits.
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)
-            largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_sparse else 0.0
+            largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_implicit else 0.0
             lost = n * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
             if lost > 100:  # more than two digits
                 self.is_matrix, self._all, lost = False, None, 0.0

@@ -144,7 +144,6 @@ class CSRRows(LocalRows):
         self.X = X
         self.shape = X.shape
         self.dtype = floating(X.dtype)
-        self._columns: tuple[Any, ...] | None = None
         if not checked:
             _check_finite_csr(X, first_row)
 
@@ -164,25 +163,11 @@ class CSRRows(LocalRows):
 
     def reader(self) -> Callable[[int, int], CSRBlock]:
         """Return a function that reads a block for one worker of a pass."""
-        # With the transpose, a sum over each column gathers from an array of n rows. Without it, the sum scatters
-        # into an array of d rows.
-        return self._block_with_transpose if self.shape[1] > self.shape[0] // 2 else self.block
+        return self.block
 
     def block(self, start: int, stop: int) -> CSRBlock:
         """Return rows ``start`` to ``stop``: views, unless the dtype must change."""
         return CSRBlock.of(self.X, start, stop, self.dtype)
-
-    def _block_with_transpose(self, start: int, stop: int) -> CSRBlock:
-        block = self.block(start, stop)
-        block.transpose = (self.columns, start)
-        return block
-
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the transpose, X by columns, computed on first use: its values, row indices and boundaries."""
-        if self._columns is None:
-            X = self.X.tocsc()
-            self._columns = (X.data.astype(self.dtype, copy=False), X.indices, X.indptr)
-        return self._columns
 
     def whole(self) -> Block:
         """Return all the rows as one block."""
