@@ -381,10 +381,10 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
         return hasattr(self, "components_")
 
     def path(self, X: Any, y: Any, ridges: Sequence[float]) -> list[Self]:
-        """Fit one model for each of several ridges, at the cost of one or two fits.
+        """Fit one model for each of several ridges, at the cost of one to three fits.
 
         The rows are read once for all ridges. Iterations share one Krylov space. If a matrix is factorised instead,
-        five ridges or more share one reduction of it to band form.
+        five ridges or more share one reduction of it to tridiagonal form.
 
         Parameters
         ----------

@@ -28,7 +28,7 @@ _MIN_SQUARE = np.cbrt(np.finfo(np.float64).tiny)
 # With few columns, and dense rows of at most this size in bytes, an interior-point method follows this many rounds of
 # coordinate steps. Coordinate steps alone converge more and more slowly as C grows: with 400 rows, 10 columns and
 # C = 100 they stop after 1,000 rounds at a gap of 0.5.
-_ROUNDS, _FEW_COLUMNS, _MAX_DENSE = 100, 129, 64e6
+_ROUNDS, _FEW_COLUMNS, _MAX_DENSE = 16, 129, 64e6
 # Maximum number of steps of the interior-point method, which takes 10 to 25; its gap at the end, relative to the sum
 # of alpha; the smallest diagonal of its systems, relative to the squared norms of the rows; and the share of the way
 # to the nearest bound that a step takes.

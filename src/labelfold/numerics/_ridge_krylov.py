@@ -262,7 +262,11 @@ class ColumnSide:
 
     @cached_property
     def sketch(self) -> Sketch:
-        """The preconditioner."""
+        """The preconditioner.
+
+        `LDA(max_gram_bytes=0)` on blocks of 20,000 x 315 one-hot codes takes 54 iterations with it, 120 without; on
+        20,000 x 300 rows of 30 strong directions 15 and 50 to 1,000.
+        """
         return nystrom_sketch(self.product, len(self.B), self.rank, self.rng)
 
     def scaling(self, ridge: float) -> Scaling | None:
@@ -285,6 +289,9 @@ class ColumnSide:
 
 class RowSide(ColumnSide):
     """(X X' + g I) A = T, W = X'A, with shorter vectors if there are far fewer rows than columns.
+
+    On 6,000 x 47,236 documents `CCA(ridge=1)` takes 0.7 s, and 3.5 s on the side of the columns
+    (`benchmarks/two_stage.py --parts lsqr`).
 
     An iteration takes two passes. For g = 0 there is no solution if equal rows have different targets. So this side
     is used only for rows in memory and a positive ridge.

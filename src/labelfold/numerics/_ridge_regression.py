@@ -191,7 +191,9 @@ class GramProblem(FactorProblem):
     """The problem in terms of X_c'X_c = G and X_c'T_c = M, for d within the budget.
 
     If G is singular and X_c has the same rank, as decided by ``norms`` (see `Gram.has_rank`), the problem is solved
-    in the eigenvectors of G. The triangular factor of X_c is for a G that is too ill-conditioned for both.
+    in the eigenvectors of G. The triangular factor of X_c is for a G that is too ill-conditioned for both. With that
+    factor alone `LDA` of 83,679 x 315 one-hot codes takes 0.93 s in place of 0.26 (dense), and 0.96 in place of 0.03
+    (sparse; `benchmarks/pcals.py --only secstr`).
     """
 
     norms: Callable[[np.ndarray], np.ndarray]
@@ -340,6 +342,9 @@ class DualProblem(RidgeProblem):
 
 class EitherProblem(RidgeProblem):
     """Iterations if they are fast, otherwise the direct method.
+
+    On 6,000 x 47,236 documents `CCA(ridge=1)` takes 0.7 s, and 1.8 s by the direct method alone
+    (`benchmarks/two_stage.py --parts lsqr`, ways "auto" and "dual").
 
     Parameters
     ----------
