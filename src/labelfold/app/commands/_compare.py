@@ -17,7 +17,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._apply import predictions_of_rows, write_predictions
+from labelfold.app.commands._apply import columns_of, write_predictions
 from labelfold.app.commands._console import (
     MAX_METHODS,
     accuracy_grid,
@@ -311,7 +311,7 @@ def _save(
     to_table: str | None,
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
-    from labelfold.app.compare import named_rows, save_fit
+    from labelfold.app.compare import named_rows, predict_with_confidence, save_fit
     from labelfold.app.io import Unsavable
 
     X = data.X
@@ -327,7 +327,10 @@ def _save(
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
     given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    said = predictions_of_rows(model, X, data.classes, None if choice is None else choice.within)
+    within = None if choice is None else choice.within
+    said = columns_of(
+        *predict_with_confidence(model, X), data.classes, within, numbers=not hasattr(model, "classes_")
+    )
     extra = given | said
     nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(

@@ -26,7 +26,6 @@ from labelfold.app.io import Table, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, chosen_form, full_y
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups
-from labelfold.rows import dense
 from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
 
 # A column is unlike if something is true of its labelled and of its other values in shares that differ so much.
@@ -407,15 +406,15 @@ def _labels_at(labels: Labels, index: np.ndarray) -> Labels:
 def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str, np.ndarray]:
     """Return the columns that differ very much, with the columns of X that are made of them."""
     found: dict[str, np.ndarray] = {}
-    for one in different:
-        if one["distance"] < _UNLIKE:
-            continue
+    far = [one for one in different if one["distance"] >= _UNLIKE]
+    owners = recipe.owners() if recipe is not None and far else []
+    for one in far:
         if recipe is None:
             found[one["name"]] = np.append(found.get(one["name"], np.empty(0)), one["at"]).astype(int)
             continue
         # an item of a list, as in vector[3], stands for the list
         name = one["name"] if one["name"] in recipe.used_ else one["name"].rpartition("[")[0]
-        found[name] = np.flatnonzero(recipe.features_of({name}))
+        found[name] = np.flatnonzero([owner == name for owner in owners])
     return found
 
 
@@ -472,14 +471,8 @@ def outweighing(data: Data, times_usual: float = 30) -> list[str]:
 
 def constant_columns(X: Any) -> np.ndarray:
     """Return the indices of the constant columns."""
-    # some dense rows at a time: converting all of X would copy it
-    found, first = np.arange(X.shape[1]), dense(X[[0]])[0]
-    start = 1
-    while start < X.shape[0] and len(found):
-        stop = start + max((1 << 23) // len(found), 1)
-        found = found[(dense(X[start:stop][:, found]) == first[found]).all(axis=0)]
-        start = stop
-    return found
+    low, high = (end.toarray() if sp.issparse(end) else end for end in (X.min(axis=0), X.max(axis=0)))
+    return np.flatnonzero(low == high)
 
 
 def read_target_labels(
