@@ -223,7 +223,7 @@ class HashedWords(ReadStep):
     """Converts a text column to counts of hashed words.
 
     The result is that of scikit-learn's HashingVectorizer. Arrow splits the text, and only distinct words are hashed:
-    a recipe of 130,000 texts of 30 words takes 2.4 times as long with HashingVectorizer (benchmarks/second_ways.py).
+    a recipe of 130,000 texts of 30 words takes 3.1 times as long with HashingVectorizer (benchmarks/second_ways.py).
 
     Parameters
     ----------

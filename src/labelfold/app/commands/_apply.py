@@ -84,11 +84,9 @@ def predict(
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed, to_table)
-        said = _applied(saved, X, table.source, predict_with_confidence, accept_unseen)
-        classes = saved.meta.get("classes")
-        extra = columns_of(
-            *said, classes, saved.meta.get("within"), numbers=not hasattr(saved.model, "classes_")
-        )
+        said, sure = _applied(saved, X, table.source, predict_with_confidence, accept_unseen)
+        numbers = not hasattr(saved.model, "classes_")
+        extra = columns_of(said, sure, saved.meta.get("classes"), saved.meta.get("within"), numbers=numbers)
         n = table.raw.shape[0]
         if to_table is not None:
             write_predictions(table, to_table, table.ids, extra)

@@ -123,7 +123,7 @@ def compare_command(
         shape = sides("--image-shape", image_shape)
         where = find(rows.data, rows.reading)[1]
         writable_folder(output)
-        refuse_inputs(output, where, rows.labels)
+        refuse_files(output, where, rows.labels)
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
@@ -172,7 +172,7 @@ def _compare(
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
-        refuse_unwritable(output)
+        refuse_files(output)
         with refusing():
             try:
                 found = compare(
@@ -225,14 +225,8 @@ def _show(found: Any) -> None:
         say(f"{count(len(found.left_out), 'method')} left out; the report says why.")
 
 
-def refuse_unwritable(output: Path) -> None:
-    """Raise an error if one of the files cannot be written, before any work."""
-    for name in _MADE:
-        writable_file(output / name)
-
-
-def refuse_inputs(output: Path, *given: object) -> None:
-    """Raise an error if writing to the folder would replace or remove a file that is read."""
+def refuse_files(output: Path, *given: object) -> None:
+    """Raise an error if a file in the folder cannot be written, or is one of those that are read."""
     for name in (*_MADE, "results.csv", "run.json"):
         writable_file(output / name, *given)
 

@@ -26,6 +26,7 @@ from labelfold.app.io import Table, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, chosen_form, full_y
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups
+from labelfold.rows import dense
 from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
 
 # A column is unlike if something is true of its labelled and of its other values in shares that differ so much.
@@ -235,7 +236,8 @@ def read_data(
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_telling(made), *Differences.sentences(different, n_columns)]
+    leaks = [] if made is None else [f"{line}." for line in made.leak_lines()]
+    warned = [*leaks, *Differences.sentences(different, n_columns)]
     doubts = [*doubts, *_classes_not_held_out(labels, together), *warned, *about]
     return Data(
         X,
@@ -357,11 +359,6 @@ def medians(X: Any, max_rows: int = 10_000) -> np.ndarray:
     return np.median(X[:: -(-len(X) // max_rows)], axis=0)
 
 
-def _telling(recipe: Recipe | None) -> list[str]:
-    """Return a sentence for the columns that are left out since they tell which rows are labelled."""
-    return [] if recipe is None else [f"{line}." for line in recipe.leak_lines()]
-
-
 def _differences(
     X: Any,
     names: list[str] | None,
@@ -471,7 +468,7 @@ def outweighing(data: Data, times_usual: float = 30) -> list[str]:
 
 def constant_columns(X: Any) -> np.ndarray:
     """Return the indices of the constant columns."""
-    low, high = (end.toarray() if sp.issparse(end) else end for end in (X.min(axis=0), X.max(axis=0)))
+    low, high = dense(X.min(axis=0)), dense(X.max(axis=0))
     return np.flatnonzero(low == high)
 
 

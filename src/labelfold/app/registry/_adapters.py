@@ -210,7 +210,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         if not left_out_splits(values, 5, 0, groups)[0]:
             sizes = [size_without_folds(labels, sizes)]
         largest = max(sizes)
-        # PCA + SVM of 20,000 x 784 takes 2.2 times as long without ``nested`` (benchmarks/second_ways.py)
+        # PCA + SVM of 50,000 x 784 takes 2.7 times as long without ``nested`` (benchmarks/second_ways.py)
         fitted = {size: self._sized(size).fit(X, y) for size in ([largest] if self.nested else sizes)}
         scores = []
         for size in sizes if len(sizes) > 1 else ():

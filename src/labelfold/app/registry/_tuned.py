@@ -199,7 +199,7 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         def predict(train: np.ndarray, test: np.ndarray) -> list[Any]:
             rows, y = self._fold(X, index, known, train)
             held = X[index[test]]
-            # LDA of 200 x 8,000 takes 2.2 times as long without the path (benchmarks/second_ways.py)
+            # LDA of 200 x 8,000 takes 2.0 times as long without the path (benchmarks/second_ways.py)
             if self.parameter == "ridge" and hasattr(self.estimator, "path"):
                 return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
             return [self._with(value).fit(rows, y).predict(held) for value in candidates]
