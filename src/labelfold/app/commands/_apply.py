@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.pipeline import Pipeline
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, say, using
@@ -112,9 +113,10 @@ def _applied(
     recipe, parts, tallies = saved.recipe, [], []
     if recipe is None:
         return apply(saved.model, X)
+    rest = Pipeline(saved.model.steps[1:] or [("rows", "passthrough")])
     for block in (b for b in X.read(X.column_names) if b.num_rows) if isinstance(X, Blocks) else [X]:
         made, tally = recipe.counted(block)
-        parts.append(apply(saved.model[1:], made))
+        parts.append(apply(rest, made))
         tallies.append(tally)
     _tell_unseen(recipe.records(tallies), source, accept=accept_unseen)
     return tuple(map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
