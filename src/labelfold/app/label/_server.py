@@ -22,6 +22,7 @@ import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -306,11 +307,7 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                given = [
-                    pair for pair in message.get("headers", []) if pair[0].decode().lower() not in HEADERS
-                ]
-                message = {**message, "headers": [*given, *own]}
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         status = self._refused(scope)
@@ -322,27 +319,24 @@ class Guard:
 
     def _refused(self, scope: Scope) -> int:
         """Return the HTTP status of a refusal; 0 if the request is accepted."""
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        hosts = headers.get("host", [])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 403
         first, _, rest = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(first.encode("utf-8", "replace"), self.token.encode()):
             return 404
-        origins = headers.get("origin", [])
+        origins = headers.getlist("origin")
         own = {f"http://{host}" for host in self.hosts}
         if any(origin not in own for origin in origins):
             return 403
         # a link from another site may open the page; everything else is requested by the page itself
-        site = headers.get("sec-fetch-site", ["none"])[0]
-        if rest and site not in ("same-origin", "none"):
+        if rest and headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403
         if scope["method"] == "POST":
             if len(origins) != 1:
                 return 403
-            kind = headers.get("content-type", [""])[0].partition(";")[0].strip().lower()
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             return 0 if kind == "application/json" else 415
         return 0 if scope["method"] in ("GET", "HEAD") else 405
 
