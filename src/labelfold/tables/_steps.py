@@ -222,8 +222,9 @@ def _counted_text(X: Any) -> Any:
 class HashedWords(ReadStep):
     """Converts a text column to counts of hashed words.
 
-    The result is that of scikit-learn's HashingVectorizer. Arrow splits the text, and only distinct words are hashed:
-    a recipe of 130,000 texts of 30 words takes 3.1 times as long with HashingVectorizer (benchmarks/second_ways.py).
+    The result is that of scikit-learn's HashingVectorizer. Arrow splits the text, and only distinct words are hashed.
+    A recipe of 130,000 texts of 30 words takes two to three times as long with HashingVectorizer
+    (benchmarks/second_ways.py).
 
     Parameters
     ----------
