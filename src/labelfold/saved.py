@@ -48,7 +48,6 @@ _PLACES = {
     "ReduceThenClassify": "labelfold.app.registry._adapters:ReduceThenClassify",
     "RootCounts": "labelfold.features._forms:RootCounts",
     "ScikitLDA": "labelfold.app.registry._reducers:ScikitLDA",
-    "Spreading": "labelfold.app.registry._predictors:Spreading",
     "SupervisedUMAP": "labelfold.app.registry._reducers:SupervisedUMAP",
     "Terms": "labelfold.tables._steps:Terms",
     "TfIdf": "labelfold.features._forms:TfIdf",

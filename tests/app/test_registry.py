@@ -41,7 +41,7 @@ from labelfold.app.registry._adapters import (
 )
 from labelfold.app.registry._method import Facts
 from labelfold.app.registry._methods import METHODS, get_method, ranked_methods
-from labelfold.app.registry._predictors import Spreading, Trees
+from labelfold.app.registry._predictors import Trees
 from labelfold.app.registry._reducers import ScikitLDA, SupervisedUMAP
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, around, without_tuning
 from labelfold.labels import read_labels
@@ -236,7 +236,7 @@ def test_unknown_methods(name, words):
         PerLabel(MultinomialNB()),
         Trees(n_estimators=10, random_state=0),
         ScikitLDA(),
-        Spreading(),
+        Coded(LabelSpreading(kernel="knn")),
         Coded(LabelSpreading()),
     ],
     ids=lambda e: type(e).__name__,
@@ -665,25 +665,12 @@ def test_the_number_of_components_without_a_label_to_spare(blobs, name):
     assert METHODS[name].make(X=X).fit(X, few).transform(X).shape[1] == size
 
 
-def test_nested_sizes_are_scored_as_separate_fits_are(blobs):
-    X, few, _ = blobs
-    how = {"power": 0, "hide": True, "random_state": 0}
-    nested, apart = (
-        Tuned(PCALS(), "n_components", (4, 2, 6), nested=n, **how).fit(X, few) for n in (True, False)
-    )
-    np.testing.assert_array_equal(nested.scores_, apart.scores_)
-    assert nested.scores_[0] > nested.scores_[1]
-
-
-def test_nested_sizes_are_chosen_together_with_another_parameter(blobs):
+def test_a_size_is_chosen_together_with_another_parameter(blobs):
     X, few, _ = blobs
     names, grid = ("n_components", "reconstruction"), ((2, 0.1), (4, 10.0), (2, 10.0), (4, 0.1))
-    how = {"power": (0, 1), "hide": True, "random_state": 0}
-    nested, apart = (Tuned(PCALS(), names, grid, nested=n, **how).fit(X, few) for n in (True, False))
-    np.testing.assert_array_equal(nested.scores_, apart.scores_)
-    assert nested.best_value_ == apart.best_value_
-    assert isinstance(nested.best_value_[0], int)
-    assert len(set(nested.scores_)) > 1
+    tuned = Tuned(PCALS(), names, grid, power=(0, 1), hide=True, random_state=0).fit(X, few)
+    assert isinstance(tuned.best_value_[0], int)
+    assert len(set(tuned.scores_)) > 1
 
 
 def test_tsvm_is_tuned_with_unlabelled_rows(blobs):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import labelfold.app.io._arrow_tables as frames
-from labelfold import UnseenValuesWarning, load
+from labelfold import Recipe, UnseenValuesWarning, load
 from labelfold.app.commands._cli import main
 
 # what is said of honest new rows: people whose names the model has not seen
@@ -306,6 +306,16 @@ def test_a_file_in_blocks_is_looked_at_too(home, change, capsys, monkeypatch, tm
     monkeypatch.setattr(frames, "LARGE", 100)
     assert predict(capsys, folder, "rows.csv") == whole
     assert whole[0] == (0 if change == "0 and 1" else 2)
+
+
+def test_new_rows_are_converted_once(home, capsys, monkeypatch, tmp_path):
+    folder, new, _ = home
+    monkeypatch.chdir(tmp_path)
+    new.to_csv("rows.csv", index=False)
+    blocks, convert = [], Recipe._block
+    monkeypatch.setattr(Recipe, "_block", lambda self, block: blocks.append(block) or convert(self, block))
+    assert predict(capsys, folder, "rows.csv")[0] == 0
+    assert [block.num_rows for block in blocks] == [N]
 
 
 def test_transform_refuses_alike_and_so_does_a_model_of_compare(home, capsys, monkeypatch, tmp_path):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import labelfold.tables._arrow as blocks
+import labelfold.tables._roles as roles
 from labelfold import Recipe, UnseenValuesWarning, load, save
 from labelfold.tables._numbers import booleans, merged, respelled
 from labelfold.tables._unseen import Unseen
@@ -320,3 +321,15 @@ def test_mostly_empty_columns_are_said():
         assert found(recipe, **new)[name].sentence == (
             f"57 of 60 cells of {name!r} are empty, where the model learned from {N} of {N}"
         )
+
+
+def test_a_text_of_hashed_words_is_not_empty(monkeypatch):
+    monkeypatch.setattr(roles, "BLOCK", 50)
+    words = np.array(
+        ["late", "again", "box", "open", "the", "and", "was", "it", "not", "blue", "very", "order"]
+    )
+    texts = [" ".join(np.random.default_rng(i).choice(words, 8)) for i in range(N)]
+    recipe = fitted(text=texts)
+    assert "hashed" in recipe.columns_[0]["how"]
+    assert found(recipe, text=texts[:40]) == {}
+    assert found(recipe, text=[""] * 40)["text"].kind == "empty"

@@ -87,9 +87,6 @@ def instants(column: Any, layouts: Sequence[str]) -> tuple[np.ndarray, np.ndarra
     if is_text(kind) and not layouts:
         some = text_cells(column.slice(0, SAMPLE), numbers=True).drop_null()
         layouts = layouts_of(some.to_pylist())[0]
-    if is_text(kind) and layouts and layouts[0] == "year first":
-        column = _standard(column)
-        kind = column.type
     if is_text(kind) and len(column):
         values, codes = distinct(written(column))
         if len(values) < len(codes):  # days repeat
@@ -140,14 +137,6 @@ def read_wrongly(column: Any, local: np.ndarray, layouts: Sequence[str]) -> np.n
     wrong = ~np.isnan(local) & (swapped != local)
     # a single mistyped date is no evidence of another layout
     return wrong if proofs > 0 and proofs >= 0.1 * wrong.sum() else None
-
-
-def _standard(column: Any) -> Any:
-    """Return text as timestamps if every cell is an ISO 8601 date without a zone, otherwise unchanged."""
-    try:
-        return column.cast(pa.timestamp("s"))
-    except pa.ArrowInvalid:
-        return column
 
 
 def _seconds(column: Any) -> np.ndarray:

@@ -20,9 +20,9 @@ _WRITTEN = re.compile(
 _GROUPED = re.compile(r"[1-9]\d{0,2}(?:[,.]\d{3})+")
 _INTEGER = r"\d{{1,3}}(?:{other}\d{{3}})+|\d{{1,3}}(?:[\s'’]\d{{3}})+|\d+"
 _MARKED = rf"^[+-]?(?:(?:{_INTEGER})(?:{{decimal}}\d*)?|{{decimal}}\d+)(?:[eE][+-]?\d+)?$"
+_INFINITY = r"^(?i:[+-]?(?:inf|infinity))$"
 # Unicode blanks that typesetters and spreadsheets put between thousands and before a unit.
 _BLANKS = "\u00a0\u2007\u2009\u202f"
-_PLAIN = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
 # A mark that is misread multiplies a number by a thousand; ten times the largest number that was learned is a sign.
 # Fewer fractions than the second number prove nothing.
@@ -111,31 +111,19 @@ def _decimal(digits: list[str]) -> str:
 
 def parsed(column: Any, number_format: NumberFormat) -> Any:
     """Return a column of text as float64; cells that are not numbers in this format become null."""
-    text = column
-    if any_match(text, f"[{_BLANKS}]"):
-        text = pc.replace_substring_regex(text, f"[{_BLANKS}]", " ")
-    marked = number_format != PLAIN or any_match(text, r"[,'’\s()−]")
     decimal, other = (",", ".") if number_format["decimal"] == "," else (".", ",")
-    if marked:
-        if any_match(text, "−"):
-            text = pc.replace_substring(text, "−", "-")
-        if any_match(text, r"^\("):
-            text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
-        if number_format["before"]:
-            before = re.escape(number_format["before"])
-            text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
-        if number_format["after"]:
-            text = pc.replace_substring_regex(text, rf"\s*(?i:{re.escape(number_format['after'])}s?)$", "")
-        pattern = _MARKED.format(decimal=re.escape(decimal), other=re.escape(other))
-    good = pc.match_substring_regex(text, pattern if marked else _PLAIN)
-    if not pc.all(good).as_py():
-        named = pc.match_substring_regex(text, r"^(?i:[+-]?(?:inf|infinity))$")
-        text = pc.if_else(pc.or_(good, named), text, pa.scalar(None, pa.string()))
-    if marked:
-        if any_match(text, rf"[\s'’{re.escape(other)}]"):
-            text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
-        text = pc.replace_substring(text, decimal, ".") if decimal != "." else text
-    return text.cast(pa.float64())
+    text = pc.replace_substring_regex(column, f"[{_BLANKS}]", " ")
+    text = pc.replace_substring(text, "−", "-")
+    text = pc.replace_substring_regex(text, r"^\((.*)\)$", r"-\1")
+    if number_format["before"]:
+        before = re.escape(number_format["before"])
+        text = pc.replace_substring_regex(text, rf"^([+-]?)\s*{before}\s*", r"\1")
+    if number_format["after"]:
+        text = pc.replace_substring_regex(text, rf"\s*(?i:{re.escape(number_format['after'])}s?)$", "")
+    pattern = f"{_MARKED.format(decimal=re.escape(decimal), other=re.escape(other))}|{_INFINITY}"
+    text = pc.if_else(pc.match_substring_regex(text, pattern), text, pa.scalar(None, pa.string()))
+    text = pc.replace_substring_regex(text, rf"[\s'’{re.escape(other)}]", "")
+    return pc.replace_substring(text, decimal, ".").cast(pa.float64())
 
 
 def written_numbers(cells: Sequence[str]) -> list[float] | None:
@@ -187,9 +175,7 @@ def as_simple_numbers(column: Any, number_format: NumberFormat | None) -> Any:
     if is_number(column.type):
         return column
     column = written(column)
-    if number_format is None or number_format == PLAIN:
-        return as_plain_numbers(column)
-    return _as_formatted_numbers(column, number_format)
+    return as_plain_numbers(column) if number_format in (None, PLAIN) else column
 
 
 def is_flag(values: np.ndarray) -> bool:
@@ -292,21 +278,6 @@ def as_plain_numbers(column: Any) -> Any:
         return column.cast(pa.float64())
     except pa.ArrowInvalid:
         return column
-
-
-def _as_formatted_numbers(column: Any, number_format: NumberFormat) -> Any:
-    """Return text as numbers if all cells have the column's format and no thousands separators, else unchanged."""
-    text, (before, after) = column, (number_format["before"], number_format["after"])
-    if number_format["decimal"] == ",":
-        if pc.any(pc.match_substring(text, ".")).as_py():
-            return column
-        text = pc.replace_substring(text, ",", ".")
-    if before:
-        text = pc.if_else(pc.starts_with(text, before), pc.utf8_slice_codeunits(text, len(before)), text)
-    if after:
-        text = pc.if_else(pc.ends_with(text, after), pc.utf8_slice_codeunits(text, 0, -len(after)), text)
-    made = as_plain_numbers(pc.utf8_trim_whitespace(text) if before or after else text)
-    return column if is_text(made.type) else made
 
 
 def format_in_words(number_format: NumberFormat, *, thousands: bool = False) -> str:

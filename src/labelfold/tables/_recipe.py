@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from math import sqrt
 from typing import Any, Self
 
@@ -221,6 +222,16 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             Sparse if there is text, or categories with very many values. It is then float32 if `fit` had more than
             120,000 rows.
         """
+        made, tally = self.counted(X)
+        if mostly := tally.found().mostly:
+            warn_user(
+                f"{mostly.sentence}; such cells tell nothing about their rows. Write them as in the table of fit.",
+                UnseenValuesWarning,
+            )
+        return made
+
+    def counted(self, X: Any) -> tuple[Any, Tally]:
+        """Return the matrix of the rows, and the counts of the cells that it cannot use; see `records`."""
         check_is_fitted(self)
         table = self._table(X, reset=False)
         there = set(table.column_names)
@@ -230,13 +241,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
                 f"X lacks {len(absent)} of the {len(self.used_)} columns the recipe reads: "
                 f"{', '.join(map(repr, absent[:5]))}; add them, with empty cells where nothing is known."
             )
-        made, tally = self._transformed(table)
-        if mostly := tally.found().mostly:
-            warn_user(
-                f"{mostly.sentence}; such cells tell nothing about their rows. Write them as in the table of fit.",
-                UnseenValuesWarning,
-            )
-        return made
+        return self._transformed(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
@@ -281,13 +286,17 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ["2 of 3 cells of 'plan' hold a value the model never saw: 'c'"]
         """
         check_is_fitted(self)
-        table, whole = self._table(X, reset=False), Tally()
-        for tally in in_order(self._counted, self._blocks(table)):
+        blocks = self._blocks(self._table(X, reset=False))
+        return self.records(tally for _, tally in in_order(self._block, blocks))
+
+    def records(self, tallies: Iterable[Tally]) -> UnseenRecords:
+        """Return the records of `unseen` about blocks of rows, from their counts."""
+        whole = Tally()
+        for tally in tallies:
             whole.merge(tally)
         names = set(self.used_)
         used = [column for column in self.columns_ if column["name"] in names]
-        empty = empty_columns(whole, used, self.n_learned_from_, table.num_rows)
-        return UnseenRecords([*whole.found(), *empty])
+        return UnseenRecords([*whole.found(), *empty_columns(whole, used, self.n_learned_from_, whole.rows)])
 
     def lines(self, most: int = 40, *, plain: bool = True) -> list[str]:
         """Return one line for each column; columns that are treated alike share a line.
@@ -323,15 +332,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             number=[*np.atleast_1d(self.number), *vectors], keep=[*np.atleast_1d(self.keep), *vectors]
         )
 
-    def features_of(self, columns: Collection[str]) -> np.ndarray:
-        """Return a mask of the columns of the matrix that are made of some columns of the table."""
-        mask: list[bool] = []
-        for names, made in self._parts():
-            own = [name for name in names if name in columns]
-            starts = tuple(f"{name}{mark}" for name in own for mark in ("=", ": ", "[", " #"))
-            whole = {*own, *(f"missingindicator_{name}" for name in own)}
-            mask += [str(one) in whole or (bool(own) and str(one).startswith(starts)) for one in made]
-        return np.array(mask, dtype=bool)
+    def owners(self) -> list[str]:
+        """Return for each column of the matrix the column of the table that it is made of."""
+        parts = ((set(columns), made) for columns, made in self._parts())
+        return [_owner(str(name), columns) for columns, made in parts for name in made]
 
     def _parts(self) -> Iterator[tuple[list[str], list[str]]]:
         """Yield the columns that are transformed together, with the names of the columns of the matrix."""
@@ -384,11 +388,6 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     def _block(self, block: Any) -> tuple[Any, Tally]:
         with counting(block.num_rows) as tally:
             return self._matrix(self.transformer_.transform(block.select(self.used_))), tally
-
-    def _counted(self, block: Any) -> Tally:
-        with counting(block.num_rows) as tally:
-            count_unseen(self.transformer_, block.select(self.used_))
-            return tally
 
     def _matrix(self, made: Any) -> np.ndarray | sp.csr_array:
         return sp.csr_array(made) if self.transformer_.sparse_output_ else made
@@ -582,16 +581,16 @@ def _hashed_text() -> Pipeline:
     return Pipeline([("read", HashedWords()), ("weigh", TfidfTransformer(sublinear_tf=True))])
 
 
-def count_unseen(transformer: ColumnTransformer, block: Any) -> None:
-    """Read the columns of a block for the cells that cannot be used, without the steps that follow."""
-    for title, part, names in transformer.transformers_:
-        columns = block.select(names)
-        if not isinstance(part, Pipeline):
-            part.transform(columns)
-        elif not title.startswith(_TEXT):
-            part["read"].transform(columns)
-        elif "terms" in part.named_steps:
-            dict(part["terms"].transformer_list)["words"].transform(part["read"].transform(columns))
+def _owner(name: str, columns: Collection[str]) -> str:
+    """Return the column of a part that one of its columns in the matrix is made of.
+
+    >>> columns = {"city", "since"}
+    >>> [_owner(name, columns) for name in ("city=Paris", "since: days", "missingindicator_city")]
+    ['city', 'since', 'city']
+    """
+    ends = [found.start() for found in re.finditer(r"=|: |\[| #", name)]
+    called = [name, name.removeprefix("missingindicator_"), *(name[:end] for end in reversed(ends))]
+    return next(one for one in called if one in columns)
 
 
 def _text_names(part: Pipeline) -> list[str]:

@@ -13,7 +13,7 @@ from sklearn.feature_selection import f_classif, f_regression
 
 from labelfold.labels import Labels, read_labels
 from labelfold.model_selection import read_groups
-from labelfold.tables._limits import AT_ONCE, MIN_CELLS, MIN_COUNTED, MIN_ROWS, SIGNIFICANCE
+from labelfold.tables._limits import MIN_CELLS, MIN_COUNTED, MIN_ROWS, SIGNIFICANCE
 
 # A column that maps one to one onto the target in at least this many labelled rows is a leak.
 MIN_LEAK_ROWS = 30
@@ -195,23 +195,7 @@ class Target:
         >>> Target([0, 1, 1] * 3 + 91 * [None], 100).filled_columns(X)
         [1]
         """
-        here, others = self.labelled_and_others
-        if not len(here):
-            return []
-        few = X[_some(others)]
-        usual = np.median(few, axis=0)
-        some = np.flatnonzero(2 * (few == usual).sum(axis=0) >= len(few))
-        # the chance that all filled rows are labelled, by their number
-        before = np.arange(len(here))
-        chances = np.cumsum(np.log((len(here) - before) / (len(here) + len(others) - before)))
-        enough = np.append(False, chances <= np.log(_LEAK_LEVEL / X.shape[1]))
-        found: list[int] = []
-        width = max(AT_ONCE // len(here), 1)
-        for start in range(0, len(some), width):
-            part = some[start : start + width]
-            often = enough[(X[np.ix_(here, part)] != usual[part]).sum(axis=0)]
-            found += [int(j) for j in part[often] if self.filled(X[:, j], X.shape[1]) is not None]
-        return found
+        return [j for j in range(X.shape[1]) if self.filled(X[:, j], X.shape[1]) is not None]
 
     def predicted_by_gaps(self, missing: np.ndarray) -> bool:
         """Tell whether missing cells predict the labels (p below 0.01)."""

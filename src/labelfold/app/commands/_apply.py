@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.pipeline import Pipeline
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, say, using
@@ -50,11 +51,13 @@ def transform(
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
     with refusing(), using(model):
-        saved, table, X = _read_both(model, rows, output, needed, accept_unseen)
-        embedded = by_blocks(saved.model.transform, X)
-        extra = None
-        if predict:
-            extra = predicted_columns(by_blocks(saved.model.predict, X), saved.meta.get("classes"))
+        saved, table, X = _read_both(model, rows, output, needed)
+
+        def apply(model: Any, X: Any) -> tuple[np.ndarray, ...]:
+            return (model.transform(X), *([model.predict(X)] if predict else []))
+
+        embedded, *predicted = _applied(saved, X, table.source, apply, accept_unseen)
+        extra = predicted_columns(predicted[0], saved.meta.get("classes")) if predict else None
         columns = [str(c) for c in saved.model.get_feature_names_out()]
         write_table(
             output, embedded, columns, ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source
@@ -81,49 +84,60 @@ def predict(
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
-        saved, table, X = _read_both(model, rows, output, needed, accept_unseen, to_table)
-        extra = predictions_of_rows(saved.model, X, saved.meta.get("classes"), saved.meta.get("within"))
+        saved, table, X = _read_both(model, rows, output, needed, to_table)
+        said, sure = _applied(saved, X, table.source, predict_with_confidence, accept_unseen)
+        numbers = not hasattr(saved.model, "classes_")
+        extra = columns_of(said, sure, saved.meta.get("classes"), saved.meta.get("within"), numbers=numbers)
         n = table.raw.shape[0]
         if to_table is not None:
             write_predictions(table, to_table, table.ids, extra)
             if output is None:
                 return
         if output is None:
-            said = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
+            text = csv_text(np.empty((n, 0)), [], ids=table.ids, extra=extra, safe_csv=safe_csv)
             # typer.echo would strip escape sequences
-            sys.stdout.write(printable(said) if sys.stdout.isatty() else said)
+            sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
             return
         nothing = np.empty((n, 0))
         write_table(output, nothing, [], ids=table.ids, extra=extra, safe_csv=safe_csv, source=table.source)
         say(f"{count(n, 'prediction')} written to {output}")
 
 
-def predictions_of_rows(
-    model: Any, X: Any, classes: list[str] | None, within: float | None
+def _applied(
+    saved: Any, X: Any, source: Any, apply: Callable[[Any, Any], tuple[np.ndarray, ...]], accept_unseen: bool
+) -> tuple[np.ndarray, ...]:
+    """Return the arrays that ``apply(model, rows)`` makes of rows, one block after the other if X is read in blocks.
+
+    The recipe converts each block once, and counts the cells that it cannot use as it does.
+    """
+    recipe, parts, tallies = saved.recipe, [], []
+    if recipe is None:
+        return apply(saved.model, X)
+    rest = Pipeline(saved.model.steps[1:] or [("rows", "passthrough")])
+    for block in (b for b in X.read(X.column_names) if b.num_rows) if isinstance(X, Blocks) else [X]:
+        made, tally = recipe.counted(block)
+        parts.append(apply(rest, made))
+        tallies.append(tally)
+    _tell_unseen(recipe.records(tallies), source, accept=accept_unseen)
+    return tuple(map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
+
+
+def columns_of(
+    predicted: np.ndarray,
+    confidence: np.ndarray,
+    classes: list[str] | None,
+    within: float | None,
+    *,
+    numbers: bool,
 ) -> dict[str, np.ndarray]:
     """Return predictions and their confidence as columns.
 
     For numbers there are the ends of the 90% prediction interval in place of a confidence, if ``within`` is known.
     """
-    predicted, confidence = by_blocks(partial(predict_with_confidence, model), X)
     columns = predicted_columns(predicted, classes)
-    if hasattr(model, "classes_"):
+    if not numbers:
         return columns | {"confidence": confidence}
     return columns if within is None else columns | {"low": predicted - within, "high": predicted + within}
-
-
-def by_blocks(apply: Callable[[Any], Any], X: Any) -> Any:
-    """Return the array, or the arrays, that a model makes of rows, one block after the other if X is read in blocks.
-
-    >>> by_blocks(len, [1, 2])
-    2
-    """
-    if not isinstance(X, Blocks):
-        return apply(X)
-    parts = [apply(block) for block in X.read(X.column_names) if block.num_rows]
-    if isinstance(parts[0], tuple):
-        return tuple(np.concatenate(some) for some in zip(*parts, strict=True))
-    return np.concatenate(parts)
 
 
 def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[str, np.ndarray]:
@@ -147,7 +161,6 @@ def _read_both(
     rows: GivenRows,
     output: Path | None,
     needed: dict[str, str],
-    accept_unseen: bool,
     to_table: str | None = None,
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
@@ -178,8 +191,6 @@ def _read_both(
     X, filled = saved.rows_of(table)
     if filled:
         note(f"{count(filled, 'cell')} of {X.size:,} are missing or infinite; the median in their place.")
-    if recipe is not None:
-        _tell_unseen(recipe.unseen(X), table.source, accept=accept_unseen)
     return saved, table, X
 
 

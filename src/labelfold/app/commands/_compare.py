@@ -17,7 +17,7 @@ import typer
 from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
-from labelfold.app.commands._apply import predictions_of_rows, write_predictions
+from labelfold.app.commands._apply import columns_of, write_predictions
 from labelfold.app.commands._console import (
     MAX_METHODS,
     accuracy_grid,
@@ -123,7 +123,7 @@ def compare_command(
         shape = sides("--image-shape", image_shape)
         where = find(rows.data, rows.reading)[1]
         writable_folder(output)
-        refuse_inputs(output, where, rows.labels)
+        refuse_files(output, where, rows.labels)
         if to_table is not None and not save:
             raise Refusal("--to-table writes the predictions that --save makes; give that too.")
         refuse_destination(where, None, to_table)
@@ -172,7 +172,7 @@ def _compare(
     if time_limit is not None:
         time_limit = max(_RUNS_END * time_limit - (time.perf_counter() - began), time_limit / 4)
     with FolderLock(output) as folder:
-        refuse_unwritable(output)
+        refuse_files(output)
         with refusing():
             try:
                 found = compare(
@@ -225,14 +225,8 @@ def _show(found: Any) -> None:
         say(f"{count(len(found.left_out), 'method')} left out; the report says why.")
 
 
-def refuse_unwritable(output: Path) -> None:
-    """Raise an error if one of the files cannot be written, before any work."""
-    for name in _MADE:
-        writable_file(output / name)
-
-
-def refuse_inputs(output: Path, *given: object) -> None:
-    """Raise an error if writing to the folder would replace or remove a file that is read."""
+def refuse_files(output: Path, *given: object) -> None:
+    """Raise an error if a file in the folder cannot be written, or is one of those that are read."""
     for name in (*_MADE, "results.csv", "run.json"):
         writable_file(output / name, *given)
 
@@ -311,7 +305,7 @@ def _save(
     to_table: str | None,
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
-    from labelfold.app.compare import named_rows, save_fit
+    from labelfold.app.compare import named_rows, predict_with_confidence, save_fit
     from labelfold.app.io import Unsavable
 
     X = data.X
@@ -327,7 +321,10 @@ def _save(
         columns = [str(c) for c in model.get_feature_names_out()]
         written["Embedding"] = write_table(output / "embedding.parquet", embedded, columns, ids=ids)
     given = {"label": data.y if data.facts.numbers else [data.named(y) for y in data.y]}
-    said = predictions_of_rows(model, X, data.classes, None if choice is None else choice.within)
+    within = None if choice is None else choice.within
+    said = columns_of(
+        *predict_with_confidence(model, X), data.classes, within, numbers=not hasattr(model, "classes_")
+    )
     extra = given | said
     nothing = np.empty((len(data.y), 0))
     written["Predictions"] = write_table(

@@ -236,7 +236,8 @@ def read_data(
     )
     different = _differences(X, names, labels, facts, made, together, table if groups is None else None)
     n_columns = X.shape[1] if made is None else len(made.used_)
-    warned = [*_telling(made), *Differences.sentences(different, n_columns)]
+    leaks = [] if made is None else [f"{line}." for line in made.leak_lines()]
+    warned = [*leaks, *Differences.sentences(different, n_columns)]
     doubts = [*doubts, *_classes_not_held_out(labels, together), *warned, *about]
     return Data(
         X,
@@ -358,11 +359,6 @@ def medians(X: Any, max_rows: int = 10_000) -> np.ndarray:
     return np.median(X[:: -(-len(X) // max_rows)], axis=0)
 
 
-def _telling(recipe: Recipe | None) -> list[str]:
-    """Return a sentence for the columns that are left out since they tell which rows are labelled."""
-    return [] if recipe is None else [f"{line}." for line in recipe.leak_lines()]
-
-
 def _differences(
     X: Any,
     names: list[str] | None,
@@ -407,15 +403,15 @@ def _labels_at(labels: Labels, index: np.ndarray) -> Labels:
 def _unlike(different: list[dict[str, Any]], recipe: Recipe | None) -> dict[str, np.ndarray]:
     """Return the columns that differ very much, with the columns of X that are made of them."""
     found: dict[str, np.ndarray] = {}
-    for one in different:
-        if one["distance"] < _UNLIKE:
-            continue
+    far = [one for one in different if one["distance"] >= _UNLIKE]
+    owners = recipe.owners() if recipe is not None and far else []
+    for one in far:
         if recipe is None:
             found[one["name"]] = np.append(found.get(one["name"], np.empty(0)), one["at"]).astype(int)
             continue
         # an item of a list, as in vector[3], stands for the list
         name = one["name"] if one["name"] in recipe.used_ else one["name"].rpartition("[")[0]
-        found[name] = np.flatnonzero(recipe.features_of({name}))
+        found[name] = np.flatnonzero([owner == name for owner in owners])
     return found
 
 
@@ -472,14 +468,8 @@ def outweighing(data: Data, times_usual: float = 30) -> list[str]:
 
 def constant_columns(X: Any) -> np.ndarray:
     """Return the indices of the constant columns."""
-    # some dense rows at a time: converting all of X would copy it
-    found, first = np.arange(X.shape[1]), dense(X[[0]])[0]
-    start = 1
-    while start < X.shape[0] and len(found):
-        stop = start + max((1 << 23) // len(found), 1)
-        found = found[(dense(X[start:stop][:, found]) == first[found]).all(axis=0)]
-        start = stop
-    return found
+    low, high = dense(X.min(axis=0)), dense(X.max(axis=0))
+    return np.flatnonzero(low == high)
 
 
 def read_target_labels(

@@ -25,6 +25,7 @@ from labelfold.app.io._errors import (
     hide_password,
     listed,
     one_line,
+    pd,
     without_password,
 )
 from labelfold.app.io._files import existing_file
@@ -43,7 +44,6 @@ _WRITES = re.compile(r"read-?only|data-modifying|INTO is not allowed", re.IGNORE
 _DUCKDB = "256MB"  # memory limit
 # Seconds to wait for another program's lock, and for a server to answer.
 _PATIENCE = 5
-_TYPES = {"b": "Boolean", "i": "BigInteger", "u": "BigInteger", "f": "Double"}
 _TITLES = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 # The dialects of SQLAlchemy, by the name before the colon.
 _DRIVERS = {
@@ -213,10 +213,6 @@ def _table_exists(where: Database, name: str) -> FileProblem:
     )
 
 
-def _texts(values: Any) -> list[str | None]:
-    return [None if value is None or value != value else str(value) for value in values]
-
-
 @dataclass(frozen=True)
 class Database:
     """The address of a database: its kind, its SQLAlchemy URL, and its file if it is a file.
@@ -263,22 +259,14 @@ class Database:
             Numbers, booleans, or text.
         """
         self.refuse_table(name)
-        arrays = {title: np.asarray(values) for title, values in columns.items()}
-        kinds = [
-            sa.Column(title, getattr(sa, _TYPES.get(a.dtype.kind, "Text"))) for title, a in arrays.items()
-        ]
-        table = sa.Table(name, sa.MetaData(), *kinds)
-        cells = [a.tolist() if a.dtype.kind in _TYPES else _texts(a) for a in arrays.values()]
-        size = max(CELLS // max(len(cells), 1), 1)
+        frame = pd.DataFrame({title: np.asarray(values) for title, values in columns.items()})
+        texts = frame.columns[[kind.kind not in "biuf" for kind in frame.dtypes]]
+        frame[texts] = frame[texts].map(str, na_action="ignore")
         with _connected(self, write=True) as connection:
             try:
                 with connection.begin():
-                    table.create(connection)
-                    for start in range(0, len(cells[0]), size):
-                        rows = zip(*(part[start : start + size] for part in cells), strict=True)
-                        named = [dict(zip(arrays, row, strict=True)) for row in rows]
-                        connection.execute(table.insert(), named)
-            except sa.exc.SQLAlchemyError as error:
+                    frame.to_sql(name, connection, index=False, chunksize=max(CELLS // frame.shape[1], 1))
+            except (sa.exc.SQLAlchemyError, ValueError) as error:
                 if _LOCKED.search(str(error)):
                     raise
                 if _EXISTS.search(str(error)):  # another program was quicker

@@ -135,7 +135,7 @@ class LabelFile:
             told = self.cells[target].iloc[named].to_numpy(dtype=object)
             known = np.array([self.journal or cell_text(value) != "" for value in told], dtype=bool)
             if self.journal:
-                known &= _newest(rows, named)
+                known &= ~pd.Series(rows).duplicated(keep="last").to_numpy()
             self._refuse_two(rows[known], told[known], ids, target)
             found.iloc[rows[known]] = [cell_text(value) or None for value in told[known]]
             columns[target] = found
@@ -210,17 +210,6 @@ class LabelFile:
                 raise FileProblem(
                     f"{self.path} has two labels for {name}, {seen[row]!r} and {label!r}; keep one of them."
                 )
-
-
-def _newest(rows: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Return a mask of the lines that are the last of their row.
-
-    >>> _newest(np.array([4, 7, 4]), np.array([0, 1, 2])).tolist()
-    [False, True, True]
-    """
-    last = np.zeros(rows.max(initial=-1) + 1, dtype=lines.dtype)
-    np.maximum.at(last, rows, lines)
-    return lines == last[rows]
 
 
 def _keys(frame: Any) -> Iterable[tuple[str, ...]]:

@@ -23,11 +23,11 @@ from labelfold.app.io._arrow_tables import (
 from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, pa, pd
 from labelfold.app.io._label_file import NO_LABEL, LabelFile
 from labelfold.app.io._sources import Matrix, Reading, Request, find, folder_of, needed, read
+from labelfold.app.io._writing import PLAIN_NUMBER
 from labelfold.tables import Blocks, matching, written_numbers
 
 # More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
 _MAX_CLASSES = 20
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
 
@@ -312,7 +312,7 @@ def _labels_of(values: Any, unlabeled_values: Sequence[str] | None) -> list:
 def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers if all are; '007' stays text, and so does 'inf' among whole numbers."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
-    if not all(_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
+    if not all(PLAIN_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
         return (written_numbers(labels) if len(labels) > _MAX_CLASSES else None) or labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):

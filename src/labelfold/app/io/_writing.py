@@ -22,7 +22,7 @@ from labelfold.app.io._files import writable_file, writable_folder
 
 # Spreadsheets skip white space before a formula, and read full-width signs as plain ones.
 _FORMULA = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
-_PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _WRITES = {f".{kind}": kind for kind in ("parquet", "csv", "tsv", "npz", "h5ad")} | {".pq": "parquet"}
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.part")
 _CAN_LOCK_AND_RENAME = os.name == "posix"  # elsewhere a file that is open for its lock cannot be renamed
@@ -170,7 +170,7 @@ def _no_formula(value: Any) -> Any:
     >>> _no_formula("=1+1"), _no_formula("-5.2"), _no_formula("@a"), _no_formula("a=b"), _no_formula(None)
     ("'=1+1", '-5.2', "'@a", 'a=b', None)
     """
-    if isinstance(value, str) and _FORMULA.match(value) and not _PLAIN_NUMBER.fullmatch(value):
+    if isinstance(value, str) and _FORMULA.match(value) and not PLAIN_NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 

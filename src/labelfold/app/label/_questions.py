@@ -61,9 +61,8 @@ class Questions:
         self._rng = np.random.default_rng(seed)
         self._order = self._rng.permutation(n_rows)
         self._drawn = np.empty(0, dtype=int)
-        self._scaled = np.empty((0, 1))
-        # the source of the coordinates, the coordinates of the candidates, and the distances between them
-        self._cached: tuple[Any, np.ndarray, np.ndarray] | None = None
+        # an embedding, and its coordinates in unit scale
+        self._scaled: tuple[Any, np.ndarray] = (None, np.empty((0, 1)))
 
     def next(
         self,
@@ -118,8 +117,9 @@ class Questions:
         known = np.flatnonzero(~left)
         if len(known) > _MAX_ROWS:
             known = np.sort(self._rng.permutation(known)[:_MAX_ROWS])
-        R, distances = self._distances(fold, Z, rows)
-        near = distance_to_labelled(R, self._coordinates(fold, known))
+        R = self._coordinates(fold, Z, rows)
+        distances = euclidean_distances(R).astype(np.float32)
+        near = distance_to_labelled(R, self._coordinates(fold, Z, known))
         p = None if fold is None or strategy == "spread" else fold.label_distributions_[rows]
         uncertainty = np.ones(len(rows)) if p is None else 1 - _lead(p)
         chosen = choose_by_gain(distances, near, uncertainty, 1, left[rows])
@@ -144,24 +144,14 @@ class Questions:
         if left[self._drawn].sum() < min(len(self._drawn) * 3 // 4, left.sum()) or not len(self._drawn):
             rows = np.flatnonzero(left)
             self._drawn = np.sort(self._rng.permutation(rows)[:_MAX_ROWS])
-            self._cached = None
         return self._drawn
 
-    def _distances(
-        self, fold: LabelFold | None, Z: np.ndarray | None, rows: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return coordinates of the candidates, and their pairwise distances."""
-        source = Z if fold is None else LabelFold
-        if self._cached is None or self._cached[0] is not source:
-            if fold is None:
-                self._scaled = unit_scale(np.asarray(Z))
-            R = self._coordinates(fold, rows)
-            self._cached = (source, R, euclidean_distances(R).astype(np.float32))
-        return self._cached[1], self._cached[2]
-
-    def _coordinates(self, fold: LabelFold | None, rows: np.ndarray) -> np.ndarray:
-        found = self._scaled[rows] if fold is None else unsupervised(fold, rows)
-        return found.astype(np.float32)
+    def _coordinates(self, fold: LabelFold | None, Z: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+        if fold is not None:
+            return unsupervised(fold, rows).astype(np.float32)
+        if self._scaled[0] is not Z:
+            self._scaled = Z, unit_scale(np.asarray(Z))
+        return self._scaled[1][rows].astype(np.float32)
 
 
 def unsure_between(fold: LabelFold, p: np.ndarray) -> str:

@@ -97,9 +97,8 @@ class RowView:
         if self.rows.image_shape is not None:
             return [], []
         each = np.abs(x - self._mean) / self._std if weights is None else weights
-        owned = self._owner >= 0
         strength = np.zeros(cells.d)
-        np.maximum.at(strength, self._owner[owned], each[owned])
+        np.maximum.at(strength, self._owner, each)
         chosen = np.argsort(-strength, kind="stable")
         if self.rows.recipe is None:  # entries that are not 0 come first
             chosen = np.concatenate([chosen[x[chosen] != 0], chosen[x[chosen] == 0]])
@@ -163,8 +162,8 @@ class RowView:
 def _owners(rows: TableToLabel) -> tuple[np.ndarray, np.ndarray, list[int]]:
     """Return which columns of X come from which columns of the table.
 
-    Three results: for each column of X its column of the table, -1 if unknown; for each column of the table the
-    column of X with its number, -1 if there is none; and the columns of text.
+    Three results: for each column of X its column of the table; for each column of the table the column of X with its
+    number, -1 if there is none; and the columns of text.
     """
     d = rows.cells.d
     if rows.recipe is None:
@@ -172,31 +171,13 @@ def _owners(rows: TableToLabel) -> tuple[np.ndarray, np.ndarray, list[int]]:
         return every, every, []
     names = rows.cells.names or [f"x{j}" for j in range(d)]
     place = {name: j for j, name in enumerate(names)}
-    owner, number = np.full(rows.X.shape[1], -1), np.full(d, -1)
     roles = {column["name"]: column["role"] for column in rows.recipe.columns_}
+    owner, number = np.array([place[name] for name in rows.recipe.owners()]), np.full(d, -1)
     for c, name in enumerate(rows.names or ()):
-        j = _owner_of(name, place)
-        owner[c] = j
-        if j >= 0 and number[j] < 0 and (name == names[j] or name == f"{names[j]}: days"):
+        j = owner[c]
+        if roles[names[j]] in ("number", "date") and name in (names[j], f"{names[j]}: days"):
             number[j] = c
-    for j, name in enumerate(names):
-        if roles.get(name) not in ("number", "date"):
-            number[j] = -1
     return owner, number, [place[name] for name, role in roles.items() if role == "text" and name in place]
-
-
-def _owner_of(name: str, place: dict[str, int]) -> int:
-    """Return the column that a column of the recipe is made of: ``city`` for ``city=Paris``.
-
-    >>> places = {"city": 0, "since": 1}
-    >>> [_owner_of(name, places) for name in ("city=Paris", "since: days", "missingindicator_city", "a")]
-    [0, 1, 0, -1]
-    """
-    for called in (name, name.removeprefix("missingindicator_")):
-        if called in place:
-            return place[called]
-    ends = [found.start() for found in re.finditer(r"=|: |\[", name)]
-    return next((place[name[:end]] for end in reversed(ends) if name[:end] in place), -1)
 
 
 def _plain(word: str) -> str:

@@ -22,12 +22,13 @@ import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from labelfold.app.io import FileProblem, Journal, Refusal, one_line, refusing
+from labelfold.app.io import FileProblem, Journal, Refusal, one_line
 from labelfold.app.label._export import EXPORTS
 from labelfold.app.label._row_view import RowView
 from labelfold.app.label._session import Session, checked_name, known_strategy
@@ -37,9 +38,6 @@ _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
     ".txt": "text/plain; charset=utf-8",
 }
 PORT = 8421
@@ -94,7 +92,7 @@ class Page:
             "class": lambda body: session.add_class(_given(body, "name", str, "text")),
         }
         gets: dict[str, Callable[[Request], Response]] = {
-            "state": lambda request: JSONResponse(session.state()),
+            "state": self._state,
             "points": lambda request: _octets(session.points()),
             "said": lambda request: _octets(session.predictions_of_all()),
             "row/{row:int}": lambda request: JSONResponse(self.row_view.row(self._row(request))),
@@ -105,7 +103,7 @@ class Page:
             "static/{name}": lambda request: self._file(request.path_params["name"]),
             "": lambda request: self._file("index.html"),
         }
-        routes = [Route(f"/{path}", partial(_answered, answer)) for path, answer in gets.items()]
+        routes = [Route(f"/{path}", answer) for path, answer in gets.items()]
         routes += [
             Route(f"/{path}", partial(self._posted, act), methods=["POST"]) for path, act in acts.items()
         ]
@@ -113,7 +111,7 @@ class Page:
         app = Starlette(
             routes=[Mount(f"/{token}", routes=routes)],
             lifespan=self._lifespan,
-            exception_handlers={HTTPException: _http_error, Exception: _server_error},
+            exception_handlers={HTTPException: _http_error, ValueError: _refusal, Exception: _server_error},
         )
         self.app = Guard(app, token, port)
 
@@ -159,7 +157,7 @@ class Page:
                     yield b": \n\n"
                     continue
                 changed.clear()
-                state = await run_in_threadpool(lambda: JSONResponse(self.session.state()))
+                state = await run_in_threadpool(self._state)
                 yield b"event: state\ndata: " + bytes(state.body) + b"\n\n"
         finally:
             self._tabs.discard(changed)
@@ -168,17 +166,11 @@ class Page:
         limit = _MAX_BODY + _MAX_BODY_OF_ROW * self.session.rows.n * (request.url.path.endswith("/label"))
         body = await _body(request, limit)
 
-        def done() -> Response:
-            try:
-                with refusing():
-                    act(body)
-            except Refusal as error:
-                return _error(400, str(error))
-            except FileProblem as error:
-                return _error(507, str(error))
-            return JSONResponse(self.session.state())
+        await run_in_threadpool(act, body)
+        return await run_in_threadpool(self._state)
 
-        return await run_in_threadpool(done)
+    def _state(self, request: Request | None = None) -> Response:
+        return JSONResponse(self.session.state())
 
     def _label(self, body: dict[str, Any]) -> None:
         rows, label = body.get("rows"), body.get("label", "")
@@ -224,19 +216,6 @@ class Page:
         return Response(content, headers={"content-type": kind})
 
 
-async def _answered(answer: Callable[[Request], Response], request: Request) -> Response:
-    """Answer a request in a thread; a `Refusal` becomes an error response with its sentence."""
-
-    def done() -> Response:
-        try:
-            with refusing():
-                return answer(request)
-        except (Refusal, FileProblem) as error:
-            return _error(409 if "/export/" in request.url.path else 400, str(error))
-
-    return await run_in_threadpool(done)
-
-
 async def _body(request: Request, limit: int) -> dict[str, Any]:
     """Read a request of at most ``limit`` bytes as a JSON object."""
     length = request.headers.get("content-length", "0")
@@ -274,6 +253,15 @@ def _error(status: int, sentence: str) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _error(error.status_code, error.detail)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    """Return the sentence of an error; a label that could not be written is no fault of the request."""
+    status = 409 if "/export/" in request.url.path else 400
+    if request.method == "POST" and isinstance(error, FileProblem):
+        status = 507
+    known = isinstance(error, Refusal | FileProblem)
+    return _error(status, str(error) if known else f"{one_line(error)}.")
 
 
 async def _server_error(request: Request, error: Exception) -> Response:
@@ -319,11 +307,7 @@ class Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                given = [
-                    pair for pair in message.get("headers", []) if pair[0].decode().lower() not in HEADERS
-                ]
-                message = {**message, "headers": [*given, *own]}
+                MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
         status = self._refused(scope)
@@ -335,27 +319,24 @@ class Guard:
 
     def _refused(self, scope: Scope) -> int:
         """Return the HTTP status of a refusal; 0 if the request is accepted."""
-        headers: dict[str, list[str]] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-        hosts = headers.get("host", [])
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             return 403
         first, _, rest = scope["path"].removeprefix("/").partition("/")
         if not secrets.compare_digest(first.encode("utf-8", "replace"), self.token.encode()):
             return 404
-        origins = headers.get("origin", [])
+        origins = headers.getlist("origin")
         own = {f"http://{host}" for host in self.hosts}
         if any(origin not in own for origin in origins):
             return 403
         # a link from another site may open the page; everything else is requested by the page itself
-        site = headers.get("sec-fetch-site", ["none"])[0]
-        if rest and site not in ("same-origin", "none"):
+        if rest and headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403
         if scope["method"] == "POST":
             if len(origins) != 1:
                 return 403
-            kind = headers.get("content-type", [""])[0].partition(";")[0].strip().lower()
+            kind = headers.get("content-type", "").partition(";")[0].strip().lower()
             return 0 if kind == "application/json" else 415
         return 0 if scope["method"] in ("GET", "HEAD") else 405
 

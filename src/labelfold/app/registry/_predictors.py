@@ -199,7 +199,7 @@ def naive_bayes(k: int | None, shape: Shape, random_state: int | None, alpha: fl
 )
 def label_spreading(k: int | None, shape: Shape, random_state: int | None) -> Any:
     """Return label spreading over a graph of neighbours."""
-    return Spreading()
+    return Coded(LabelSpreading(kernel="knn", alpha=0.2, max_iter=1000))
 
 
 laprls = transductive(
@@ -406,31 +406,3 @@ class Trees(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags_of_task(tags, self.task)
-
-
-class Spreading(Coded):
-    """scikit-learn's LabelSpreading over a nearest-neighbour graph, for any label values.
-
-    Parameters
-    ----------
-    n_neighbors : int, default=7
-        Number of neighbours in the graph; fewer if there are fewer rows.
-    alpha : float, default=0.2
-        How much labels may change; see LabelSpreading.
-    unlabeled : number or str, default=-1
-        The value of y that marks an unlabelled row; missing values always do.
-
-    Attributes
-    ----------
-    estimator_, classes_, transduction_
-        See `Coded`.
-    """
-
-    def __init__(self, n_neighbors: int = 7, *, alpha: float = 0.2, unlabeled: Any = -1) -> None:
-        super().__init__(LabelSpreading(), unlabeled=unlabeled)
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-
-    def _graph(self, n: int) -> LabelSpreading:
-        neighbours = min(self.n_neighbors, n - 1)
-        return LabelSpreading(kernel="knn", n_neighbors=neighbours, alpha=self.alpha, max_iter=1000)

@@ -240,7 +240,7 @@ def pcals(k: int | None, shape: Shape, random_state: int | None) -> Any:
     """Return PCA-LS, whose weights do not depend on the unit of X."""
     # the last directions cost most, and more than 20 help little
     sizes, model = tuple(size for size in SIZES if size <= 20), labelfold.PCALS(random_state=random_state)
-    return _with_size(model, k, shape, random_state, sizes, nested=True, cv=3)
+    return _with_size(model, k, shape, random_state, sizes, cv=3)
 
 
 @semi_supervised(
@@ -259,9 +259,7 @@ def kernel_pcals(k: int | None, shape: Shape, random_state: int | None) -> Any:
     model, names = labelfold.KernelPCALS(random_state=random_state), ("n_components", "gamma")
     # the kernel is as wide as the root mean square distance between two rows, or half as wide
     grid = _size_and(k, shape.n_rows, (0.25, 1.0))
-    return _with_hidden_labels(
-        model, names, random_state=random_state, power=(0, -1), nested=True, cv=3, **grid
-    )
+    return _with_hidden_labels(model, names, random_state=random_state, power=(0, -1), cv=3, **grid)
 
 
 @semi_supervised(

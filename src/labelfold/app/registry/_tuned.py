@@ -76,9 +76,6 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         candidates are fitted on labelled rows only.
     most_unlabeled : int, optional
         With ``hide``: largest number of unlabelled rows for the comparison, drawn at random; None for all.
-    nested : bool, default=False
-        Whether the (first) parameter is a number of components, and ``predict(X, n_components)`` of a fitted model
-        gives the predictions with fewer components. Only the largest number is then fitted in each fold.
     random_state : int, optional
         Seed of the folds.
     task : {"classification", "regression"}, default="classification"
@@ -110,7 +107,6 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         repeats: int = 2,
         hide: bool = False,
         most_unlabeled: int | None = None,
-        nested: bool = False,
         most_rows: int = 2000,
         random_state: int | None = None,
         task: str = "classification",
@@ -127,7 +123,6 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.most_rows = most_rows
         self.hide = hide
         self.most_unlabeled = most_unlabeled
-        self.nested = nested
         self.random_state = random_state
         self.task = task
         self.unlabeled = unlabeled
@@ -204,17 +199,10 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         def predict(train: np.ndarray, test: np.ndarray) -> list[Any]:
             rows, y = self._fold(X, index, known, train)
             held = X[index[test]]
-            # by ``path`` all ridges cost one or two fits
+            # LDA of 200 x 8,000 takes 2.0 times as long without the path (benchmarks/second_ways.py)
             if self.parameter == "ridge" and hasattr(self.estimator, "path"):
                 return [model.predict(held) for model in clone(self.estimator).path(rows, y, candidates)]
-            if not self.nested:
-                return [self._with(value).fit(rows, y).predict(held) for value in candidates]
-            found: list[Any] = [None] * len(candidates)
-            for largest, members in _by_largest(candidates):
-                model = self._with(largest).fit(rows, y)
-                for i, size in members:
-                    found[i] = model.predict(held, min(size, model.n_components_))
-            return found
+            return [self._with(value).fit(rows, y).predict(held) for value in candidates]
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the final fit warns
@@ -323,24 +311,6 @@ def without_tuning(model: Any) -> Any:
     ):  # from labelfold.app.compare, for classifiers without probabilities
         chosen.confidence_curve_ = model.confidence_curve_
     return chosen
-
-
-def _by_largest(candidates: Sequence[Any]) -> list[tuple[Any, list[tuple[int, int]]]]:
-    """Group candidates that differ only in size; return the largest, and the indices and sizes, of each group.
-
-    >>> _by_largest([2, 5])
-    [(5, [(0, 2), (1, 5)])]
-    >>> _by_largest([[5, 0.1], [2, 0.1], [5, 1.0]])
-    [([5, 0.1], [(0, 5), (1, 2)]), ([5, 1.0], [(2, 5)])]
-    """
-    groups: dict[tuple, list[int]] = {}
-    for i, one in enumerate(candidates):
-        groups.setdefault(tuple(one[1:]) if isinstance(one, list) else (), []).append(i)
-    sizes = [one[0] if isinstance(one, list) else one for one in candidates]
-    return [
-        (candidates[max(places, key=lambda i: sizes[i])], [(i, sizes[i]) for i in places])
-        for places in groups.values()
-    ]
 
 
 def _rows_to_tune_on(known: np.ndarray, max_rows: int, seed: int | None) -> Any:

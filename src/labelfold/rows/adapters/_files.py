@@ -30,8 +30,6 @@ TEXT, PARQUET, SVMLIGHT = (".csv", ".tsv"), (".parquet", ".pq"), (".svmlight", "
 CHUNK = 4_000_000
 # Columns of a Parquet file that are decoded together. Each takes a few megabytes, for its pages and its dictionary.
 COLUMNS_AT_ONCE = 32
-# Maximum decoded size in bytes of a row group that is assembled in memory; at most a quarter of the file.
-GROUP = 128_000_000
 # Rows of a table that are transformed at a time.
 TABLE_ROWS = 16_384
 _SEPARATORS = ",;\t|"
@@ -323,62 +321,29 @@ def _parquet_blocks(
 ) -> Iterator[Iterable[Callable[[], np.ndarray]]]:
     """Yield functions that return dense rows, one list after the other, which can run in threads.
 
-    A row group of many columns is decoded by some columns at a time. If it is large they are kept in a file of their
-    own until the rows are put together.
+    A row group of many columns is decoded by some columns at a time, which are kept in a file of their own until the
+    rows are put together.
     """
     step = max(1, CHUNK // (len(used) * dtype.itemsize))
     panels = [used[j : j + COLUMNS_AT_ONCE] for j in range(0, len(used), COLUMNS_AT_ONCE)]
     if len(panels) == 1:
         yield (partial(_dense, path, batch, used, dtype) for batch in stored.iter_batches(step, columns=used))
         return
-    aside, most = Cache(path), min(GROUP, path.stat().st_size // 4)
-    space = np.empty(0, dtype=dtype)
+    aside = Cache(path)
     try:
         for group in range(stored.num_row_groups):
-            n = stored.metadata.row_group(group).num_rows
-            fits = n * len(used) * dtype.itemsize <= most
-            if fits and n * len(used) > len(space):
-                space = np.empty(n * len(used), dtype=dtype)
-            X = space[: n * len(used)].reshape(n, -1) if fits else None
-            for j in range(len(panels)):
-                _decode_panel(path, stored, group, panels, j, dtype, X, aside)
-            if fits:
-                yield [partial(np.asarray, X)]
-            else:
-                ends = [*range(0, n, step), n]
-                yield [partial(_joined, aside.file, panels, n, a, b, dtype) for a, b in pairwise(ends)]
+            n, at = stored.metadata.row_group(group).num_rows, 0
+            for panel in panels:
+                rows = max(1, CHUNK // (len(panel) * dtype.itemsize))
+                batches = stored.iter_batches(rows, row_groups=[group], columns=panel)
+                work = (partial(_dense, path, batch, panel, dtype) for batch in batches)
+                for part in threads.in_order(_run, work):
+                    aside.write(part, at)
+                    at += part.nbytes
+            ends = [*range(0, n, step), n]
+            yield [partial(_joined, aside.file, panels, n, a, b, dtype) for a, b in pairwise(ends)]
     finally:
         aside.close()
-
-
-def _decode_panel(
-    path: Path,
-    stored: Any,
-    group: int,
-    panels: list[list[str]],
-    j: int,
-    dtype: np.dtype,
-    X: np.ndarray | None,
-    aside: Cache,
-) -> None:
-    """Decode some columns of a row group into an array of its rows, or to a file."""
-    n, panel, first = stored.metadata.row_group(group).num_rows, panels[j], j * COLUMNS_AT_ONCE
-    rows = max(1, CHUNK // (len(panel) * dtype.itemsize))
-    batches = stored.iter_batches(rows, row_groups=[group], columns=panel)
-
-    def work() -> Iterator[Callable[[], np.ndarray]]:
-        start = 0
-        for batch in batches:
-            place = slice(start, start + batch.num_rows)
-            out = None if X is None else X[place, first : first + len(panel)]
-            yield partial(_dense, path, batch, panel, dtype, out)
-            start = place.stop
-
-    at = n * first * dtype.itemsize
-    for part in threads.in_order(_run, work()):
-        if X is None:
-            aside.write(part, at)
-            at += part.nbytes
 
 
 def _joined(
@@ -399,11 +364,9 @@ def _run(work: Callable[[], np.ndarray]) -> np.ndarray:
     return work()
 
 
-def _dense(
-    path: Path, table: Any, names: Sequence[str], dtype: np.dtype, out: np.ndarray | None = None
-) -> np.ndarray:
+def _dense(path: Path, table: Any, names: Sequence[str], dtype: np.dtype) -> np.ndarray:
     """Return columns of a table or batch as an array of rows; missing cells are NaN."""
-    X = np.empty((table.num_rows, len(names)), dtype=dtype) if out is None else out
+    X = np.empty((table.num_rows, len(names)), dtype=dtype)
     for j, name in enumerate(names):
         cells = table.column(name)
         if cells.null_count and dtype.kind != "f":

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 import shutil
 import tempfile
 import weakref
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from itertools import islice, pairwise
 from pathlib import Path
 from threading import Event, Lock
@@ -20,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from labelfold.rows import _threads as threads
-from labelfold.rows._blocks import BESIDE, Block, CSRBlock, DenseBlock, dense_block_rows
+from labelfold.rows._blocks import BESIDE, CSRBlock, DenseBlock, dense_block_rows
 from labelfold.rows._rows import RowFunction, Rows, result_and_sums
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._local import (
@@ -40,8 +38,6 @@ from labelfold.rows.adapters._local import (
 _MAX_GAP = 64
 _preadv = getattr(os, "preadv", None)
 _one_position = Lock()
-# Types in which column indices and values of sparse rows are stored, where they hold them exactly.
-_NARROW_INDICES, _NARROW_VALUES = (np.uint16,), (np.uint8, np.float32)
 
 
 def fill(file: BinaryIO, view: memoryview, offset: int) -> int:
@@ -103,39 +99,6 @@ class StreamedRows(LocalRows):
         if self._stamp is not None and stamp(self.file) != self._stamp:
             raise changed(self.path)
 
-    def reader(self) -> Callable[[int, int], Block]:
-        """Return a function that reads the blocks of one worker, all into the same memory."""
-        return partial(self.read, space=_WorkerMemory())
-
-    def block(self, start: int, stop: int) -> Block:
-        """Read rows ``start`` to ``stop``."""
-        return self.reader()(start, stop)
-
-    @abstractmethod
-    def read(self, start: int, stop: int, space: _WorkerMemory) -> Block:
-        """Read rows ``start`` to ``stop`` into the memory of a worker."""
-
-
-class _WorkerMemory:
-    """The memory of one worker for the blocks that it reads, one at a time."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, np.ndarray] = {}
-        self._found: dict[tuple, tuple[np.ndarray, memoryview]] = {}
-        self.held: tuple[Any, ...] | None = None
-
-    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, memoryview]:
-        """Return an array of this shape and its memory, which the next array of that name uses again."""
-        found = self._found.get((name, *shape))
-        if found is None:
-            size = math.prod(shape)
-            if name not in self._parts or len(self._parts[name]) < size:
-                self._parts[name] = np.empty(size, dtype=dtype)
-                self._found.clear()
-            array = self._parts[name][:size].reshape(shape)
-            found = self._found[name, *shape] = array, bytes_of(array)
-        return found
-
 
 class FileRows(StreamedRows):
     """Rows of a C-ordered array in a file.
@@ -181,17 +144,13 @@ class FileRows(StreamedRows):
         self._checked = True
         return answer
 
-    def read(self, start: int, stop: int, space: _WorkerMemory) -> DenseBlock:
+    def block(self, start: int, stop: int) -> DenseBlock:
         """Read rows ``start`` to ``stop``."""
-        shape = (stop - start, self.shape[1])
-        X, memory = space.array("stored", shape, self.stored)
-        self._read(start, stop, memory)
+        X = np.empty((stop - start, self.shape[1]), dtype=self.stored)
+        self._read(start, stop, bytes_of(X))
         if not self._checked:
             check_finite(X, start)
-        if self.stored != self.dtype:
-            stored, (X, _) = X, space.array("numbers", shape, self.dtype)
-            np.copyto(X, stored, casting="same_kind")
-        return DenseBlock(X)
+        return DenseBlock(X.astype(self.dtype, copy=False))
 
     def take(self, index: np.ndarray) -> Rows:
         """Read the rows at ``index``, adjacent rows together."""
@@ -233,7 +192,7 @@ class FileCSRRows(StreamedRows):
     Parameters
     ----------
     file : binary file
-        For each block the boundaries of its rows (int32), the column indices and the values.
+        For each block the boundaries of its rows and the column indices, as int32, and the values.
     shape : pair of int
     dtype : dtype
         The type of the values.
@@ -241,8 +200,6 @@ class FileCSRRows(StreamedRows):
         The first row of each block, and n.
     offsets, sizes : ndarray
         Where each block begins in the file, in bytes, and the number of its values.
-    kinds : sequence of pairs of dtype
-        The types in which the column indices and the values of each block are stored.
     first_column : int
         The index of the first column in the file.
     """
@@ -255,62 +212,63 @@ class FileCSRRows(StreamedRows):
         starts: np.ndarray,
         offsets: np.ndarray,
         sizes: np.ndarray,
-        kinds: Sequence[tuple[np.dtype, np.dtype]],
         first_column: int = 0,
     ) -> None:
         super().__init__(file)
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self.starts, self.offsets, self.sizes, self.kinds = starts, offsets, sizes, kinds
+        self.starts, self.offsets, self.sizes = starts, offsets, sizes
         self.first_column = first_column
 
     def cuts(self) -> np.ndarray:
         """Return the boundaries of the stored blocks."""
         return self.starts
 
-    def read(self, start: int, stop: int, space: _WorkerMemory) -> CSRBlock:
-        """Read the stored block that holds rows ``start`` to ``stop``, unless it has just been read."""
-        i = int(np.searchsorted(self.starts, start, side="right")) - 1
-        if space.held is None or space.held[0] != i:
-            space.held = (i, self._stored(i, space))
-        indptr, indices, data = space.held[1]
-        indptr = indptr[start - self.starts[i] : stop - self.starts[i] + 1]
-        part = slice(indptr[0], indptr[-1])
-        return CSRBlock(data[part], indices[part], indptr - indptr[0], self.shape[1], int(self.sizes.sum()))
+    def reader(self) -> Callable[[int, int], CSRBlock]:
+        """Return a function that reads the blocks of one worker; a stored block that is cut is read once."""
+        held: dict[int, Any] = {}
+
+        def read(start: int, stop: int) -> CSRBlock:
+            i = int(np.searchsorted(self.starts, start, side="right")) - 1
+            if i not in held:
+                held.clear()
+                held[i] = self._stored(i)
+            indptr, indices, data = held[i]
+            indptr = indptr[start - self.starts[i] : stop - self.starts[i] + 1]
+            part = slice(indptr[0], indptr[-1])
+            return CSRBlock(
+                data[part], indices[part], indptr - indptr[0], self.shape[1], int(self.sizes.sum())
+            )
+
+        return read
+
+    def block(self, start: int, stop: int) -> CSRBlock:
+        """Read the stored block that holds rows ``start`` to ``stop``."""
+        return self.reader()(start, stop)
 
     def take(self, index: np.ndarray) -> Rows:
         """Read the rows at ``index``, block by block."""
         index = np.asarray(index, dtype=np.int64)
         order = np.argsort(index, kind="stable")
-        wanted, pieces, space = index[order], [], _WorkerMemory()
+        wanted, pieces = index[order], []
         for start, stop in pairwise(self.starts):
             a, b = np.searchsorted(wanted, [start, stop])
             if b > a:
-                pieces.append(self.read(int(start), int(stop), space).raw[wanted[a:b] - start])
+                pieces.append(self.block(int(start), int(stop)).raw[wanted[a:b] - start])
         return stacked_rows(pieces, order, self.shape[1], self.dtype)
 
     def row_bytes(self) -> float:
         """Return the bytes of an average row."""
         return float(self.sizes.sum()) / max(1, self.shape[0]) * (self.dtype.itemsize + 4) + 4
 
-    def _stored(self, i: int, space: _WorkerMemory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _stored(self, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         n, size, at = int(self.starts[i + 1] - self.starts[i]), int(self.sizes[i]), int(self.offsets[i])
-        int32 = np.dtype(np.int32)
-        index_kind, value_kind = self.kinds[i]
-        found = []
-        for name, length, kind in (
-            ("indptr", n + 1, int32),
-            ("indices", size, index_kind),
-            ("data", size, value_kind),
-        ):
-            part, memory = space.array(f"{name} {kind}", (length,), kind)
-            at += fill(self.file, memory, at)
-            found.append(part)
-        found[1] -= self.first_column
-        for place, kind in ((1, int32), (2, self.dtype)):
-            if found[place].dtype != kind:
-                narrow, (found[place], _) = found[place], space.array(f"wide {place}", (size,), kind)
-                np.copyto(found[place], narrow)
-        return found[0], found[1], found[2]
+        indptr, indices, data = (
+            np.empty(length, dtype)
+            for length, dtype in ((n + 1, np.int32), (size, np.int32), (size, self.dtype))
+        )
+        for part in (indptr, indices, data):
+            at += fill(self.file, bytes_of(part), at)
+        return indptr, indices - np.int32(self.first_column), data
 
 
 def block_rows(stride: int) -> int:
@@ -370,7 +328,6 @@ class Cache:
         self.starts = [0]
         self.offsets: list[int] = []
         self.sizes: list[int] = []
-        self.kinds: list[tuple[np.dtype, np.dtype]] = []
 
     def expect(self, n_bytes: float, free: int | None = None) -> None:
         """Raise an error if there is no room for this many bytes; ``free`` is the room that was measured before."""
@@ -395,10 +352,7 @@ class Cache:
             return
         self.offsets.append(self.n_bytes)
         self.sizes.append(X.nnz)
-        indices = narrowed(X.indices.astype(np.int32, copy=False), _NARROW_INDICES)
-        data = narrowed(X.data, _NARROW_VALUES)
-        self.kinds.append((indices.dtype, data.dtype))
-        for part in (X.indptr.astype(np.int32, copy=False), indices, data):
+        for part in (X.indptr.astype(np.int32, copy=False), X.indices.astype(np.int32, copy=False), X.data):
             self.write(part)
 
     def write(self, array: np.ndarray, at: int | None = None) -> None:
@@ -439,7 +393,7 @@ class Cache:
         if not self.offsets:
             return FileRows(self.file, shape, self.dtype, checked=checked)
         starts, offsets, sizes = map(np.array, (self.starts, self.offsets, self.sizes))
-        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, self.kinds, first_column)
+        return FileCSRRows(self.file, shape, self.dtype, starts, offsets, sizes, first_column)
 
     def _no_room(self, why: str) -> OSError:
         return OSError(
@@ -451,24 +405,6 @@ class Cache:
 def _free_bytes() -> int:
     """Return the free bytes in the folder of temporary files."""
     return shutil.disk_usage(tempfile.gettempdir()).free
-
-
-def narrowed(values: np.ndarray, kinds: Sequence[type]) -> np.ndarray:
-    """Return the values in the first narrower type that holds all of them exactly, or else as they are.
-
-    >>> narrowed(np.array([1.0, 255.0]), (np.uint8, np.float32)).dtype
-    dtype('uint8')
-    >>> narrowed(np.array([1.0, 0.1]), (np.uint8, np.float32)).dtype
-    dtype('float64')
-    """
-    for kind in kinds:
-        is_whole = np.dtype(kind).kind == "u"
-        if np.dtype(kind).itemsize < values.itemsize and (is_whole or values.dtype.kind == "f"):
-            with np.errstate(invalid="ignore", over="ignore"):
-                found: np.ndarray = values.astype(kind)
-            if (found == values).all():
-                return found
-    return values
 
 
 def _megabytes(n_bytes: float) -> str:
