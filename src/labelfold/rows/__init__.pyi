@@ -26,6 +26,9 @@ from ._rows import (
     center_parts as center_parts,
     centered as centered,
 )
+from ._sparse_products import (
+    special as special,
+)
 from ._sums import (
     ArrayTerm as ArrayTerm,
     Term as Term,
@@ -39,6 +42,10 @@ from ._threads import (
     run_jobs as run_jobs,
     shares as shares,
     single_blas as single_blas,
+)
+from ._vectors import (
+    row_products as row_products,
+    run as run,
 )
 from .adapters._device_blocks import (
     for_gpu_loops as for_gpu_loops,

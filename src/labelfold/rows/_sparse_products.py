@@ -1,18 +1,24 @@
 """Compiled loops over sparse rows, imported only if a product is large enough to need them.
 
-All loops release the GIL and none is parallel itself: the threads belong to `labelfold.rows._threads`.
+All loops release the GIL and none is parallel itself: the threads belong to `labelfold.rows._threads`. Loops whose
+inner step runs over k columns are compiled for each small k, with that step in vector instructions (`_vectors.py`).
 """
 
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from labelfold.rows import _threads as threads
+from labelfold.rows._vectors import add_rows, add_to_rows, run
 from labelfold.utils import FAST, compiled
+
+# Largest width k for which a separate loop is compiled, in a sixth of a second.
+_MAX_SPECIAL = 128
 
 _compile = compiled(FAST)
 
@@ -21,7 +27,7 @@ def csr_product(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, M: np
     """Return X @ M for CSR rows and a (d, k) matrix."""
     M = np.ascontiguousarray(M)
     out = np.empty((len(indptr) - 1, M.shape[1]), dtype=M.dtype)
-    _gather(data, indices, indptr, M, out)
+    run(_gather, special(M.shape[1]), data, indices, indptr, M, out)
     return out
 
 
@@ -29,7 +35,8 @@ def csr_scatter(
     data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, H: np.ndarray, out: np.ndarray
 ) -> None:
     """Add X'H to ``out`` for CSR rows and an (m, k) matrix."""
-    _scatter(data, indices, indptr, np.ascontiguousarray(H), out)
+    H = np.ascontiguousarray(H)
+    run(_scatter, special(H.shape[1]), data, indices, indptr, H, out)
 
 
 @_compile
@@ -74,7 +81,8 @@ def outer_product(columns: sparse.csr_array, P: np.ndarray) -> np.ndarray:
     def fill(piece: tuple[int, int], stop: Any) -> np.ndarray:
         part = np.ascontiguousarray(P[:, slice(*piece)])
         out = np.zeros_like(part)
-        _gather_and_scatter(columns.data, columns.indices, columns.indptr, part, out)
+        h = np.empty_like(part[0])
+        run(_through, special(len(h)), columns.data, columns.indices, columns.indptr, part, h, out)
         return out
 
     parts = threads.run_jobs(fill, list(itertools.pairwise(cuts)))
@@ -92,51 +100,88 @@ def _outer(data, indices, indptr, above, t_data, t_indices, t_indptr, start, sto
                 row[t_indices[q]] += value * t_data[q]
 
 
+def special(k: int) -> int:
+    """Return k if a loop is compiled for it, 0 for the general loop."""
+    return k if k <= _MAX_SPECIAL else 0
+
+
+# numba caches a nested function only if it closes over numbers alone.
+@cache
+def _gather(special: int) -> Any:
+    if not special:
+        return _gather_any
+
+    @_compile
+    def gather(data, indices, indptr, M, out):
+        for i in range(indptr.size - 1):
+            a, b = indptr[i], indptr[i + 1]
+            add_rows(data[a:b], out[i], M, indices, a, b - a, special)
+
+    return gather
+
+
+@cache
+def _scatter(special: int) -> Any:
+    if not special:
+        return _scatter_any
+
+    @_compile
+    def scatter(data, indices, indptr, H, out):
+        for i in range(indptr.size - 1):
+            a, b = indptr[i], indptr[i + 1]
+            add_to_rows(data[a:b], H[i], out, indices, a, b - a, special)
+
+    return scatter
+
+
+@cache
+def _through(special: int) -> Any:
+    if not special:
+        return _through_any
+
+    @_compile
+    def through(data, indices, indptr, P, h, out):
+        for c in range(indptr.size - 1):
+            a, b = indptr[c], indptr[c + 1]
+            add_rows(data[a:b], h, P, indices, a, b - a, special)
+            add_to_rows(data[a:b], h, out, indices, a, b - a, special)
+
+    return through
+
+
 @_compile
-def _gather(data, indices, indptr, M, out):
+def _gather_any(data, indices, indptr, M, out):
     for i in range(indptr.size - 1):
-        _add_rows(data[indptr[i] : indptr[i + 1]], indices, indptr[i], M, out[i])
+        _add_rows_any(data, indices, indptr[i], indptr[i + 1], M, out[i])
 
 
 @_compile
-def _scatter(data, indices, indptr, H, out):
+def _scatter_any(data, indices, indptr, H, out):
     for i in range(indptr.size - 1):
-        _add_to_rows(data[indptr[i] : indptr[i + 1]], indices, indptr[i], H[i], out)
+        _add_to_rows_any(data, indices, indptr[i], indptr[i + 1], H[i], out)
 
 
 @_compile
-def _gather_and_scatter(data, indices, indptr, P, out):
-    h = np.empty_like(P[0])
+def _through_any(data, indices, indptr, P, h, out):
     for c in range(indptr.size - 1):
-        values = data[indptr[c] : indptr[c + 1]]
-        _add_rows(values, indices, indptr[c], P, h)
-        _add_to_rows(values, indices, indptr[c], h, out)
+        _add_rows_any(data, indices, indptr[c], indptr[c + 1], P, h)
+        _add_to_rows_any(data, indices, indptr[c], indptr[c + 1], h, out)
 
 
 @_compile
-def _add_rows(values, indices, first, M, row):
-    """Set ``row`` to the sum of values[j] times row indices[first + j] of M."""
+def _add_rows_any(data, indices, first, end, M, row):
+    """Set ``row`` to the sum of rows of M, each times an entry: `add_rows` for any width."""
     row[:] = 0
-    m, j = values.size, 0
-    # Four rows at a time: `row` is read and written a quarter as often.
-    while j + 4 <= m:
-        a, b, c, d = values[j], values[j + 1], values[j + 2], values[j + 3]
-        A, B = M[indices[first + j]], M[indices[first + j + 1]]
-        C, D = M[indices[first + j + 2]], M[indices[first + j + 3]]
+    for p in range(first, end):
+        value, source = data[p], M[indices[p]]
         for t in range(row.size):
-            row[t] += a * A[t] + b * B[t] + c * C[t] + d * D[t]
-        j += 4
-    while j < m:
-        a, A = values[j], M[indices[first + j]]
-        for t in range(row.size):
-            row[t] += a * A[t]
-        j += 1
+            row[t] += value * source[t]
 
 
 @_compile
-def _add_to_rows(values, indices, first, row, out):
-    """Add values[j] times ``row`` to row indices[first + j] of ``out``."""
-    for j in range(values.size):
-        value, target = values[j], out[indices[first + j]]
+def _add_to_rows_any(data, indices, first, end, row, out):
+    """Add ``row`` times an entry to rows of ``out``: `add_to_rows` for any width."""
+    for p in range(first, end):
+        value, target = data[p], out[indices[p]]
         for t in range(row.size):
             target[t] += value * row[t]
