@@ -100,7 +100,7 @@ class Worker(threading.Thread):
         self._full_classes: set[str] = set()
         self._Z = np.zeros((X.shape[0], 2))
         self._shown: tuple[np.ndarray, np.ndarray] | None = None
-        self._map = MovingMap(X.shape[0], seed=seed)
+        self._map = AlignedMap(X.shape[0], seed=seed)
 
     def want(self) -> None:
         """Request a fit of the current labels."""
@@ -229,7 +229,7 @@ def start(X: Any, *, seed: int = 0, n_clusters: int = 8, max_rows: int = 5000) -
     return LabelFold(random_state=seed).fit(X, y)
 
 
-class MovingMap:
+class AlignedMap:
     """The map of one session, aligned from one update to the next.
 
     It lays out the current embedding together with the first one, which does not depend on labels. So a new class, or

@@ -79,7 +79,7 @@ def render(found: Results, folder: Path | None = None, made: Collection[str] = (
         "held": values["confusion"] and values["confusion"]["held"],
         "csv": values["numbers"]["csv"],
         "pictures": {
-            name: values[name] and values[name].get("pictures") for name in ("next_rows", "look_again")
+            name: values[name] and values[name].get("pictures") for name in ("next_rows", "doubtful_labels")
         },
     }
     return fill(
@@ -202,7 +202,7 @@ def context(found: Results, folder: Path | None, made: Collection[str] = ()) -> 
         "facts": facts(found),
         "maps": maps(found),
         "next": next_steps(found, folder, made),
-        "look_again": look_again(found),
+        "doubtful_labels": doubtful_labels(found),
         "next_rows": next_rows(found),
         "methods": methods(found),
         "numbers": numbers(found),
@@ -472,7 +472,7 @@ def how(found: Results) -> dict[str, Any]:
     }
 
 
-def look_again(found: Results) -> dict[str, Any] | None:
+def doubtful_labels(found: Results) -> dict[str, Any] | None:
     """Return the labels that held-out predictions contradict with high confidence."""
     told, data = found.review.left_out, found.data
     if told is None or data.facts.numbers or not np.isfinite(told.confidence).any():
