@@ -61,7 +61,7 @@ Limit = Annotated[
 ]
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
-_DEMO_LABELS = 100
+_DEMO_LABELS = 100  # a choice of presentation: about ten a digit
 _DEMO: dict[str, Any] = {"time_limit": 60}
 _MADE = (
     "model.skops",

@@ -38,13 +38,13 @@ from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables import Recipe
 
 MAX_REPEATS = 10_000
-# Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
+# Budget: methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01
-# The first answer is given when this many methods have finished a repeat.
+# A choice of presentation: the first answer is given when this many methods have finished a repeat.
 _FIRST = 3
-# Default number of components of methods that do not reduce to discriminant directions, at most.
+# Budget: default number of components of methods that do not reduce to discriminant directions, at most.
 _MAX_COMPONENTS = 50
-# With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
+# Budget: with more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
 _MANY_LABELLED = 1000
 
 

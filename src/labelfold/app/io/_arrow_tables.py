@@ -41,11 +41,11 @@ from labelfold.tables import (
     written,
 )
 
-# Files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
+# Budget: files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
 LARGE, _TIMES = 512 * MIB, 5
-# Above this size in bytes, blocks are kept in a temporary file.
+# Budget: above this size in bytes, blocks are kept in a temporary file.
 _IN_MEMORY = 128 * MIB
-# Number of Python values that are converted to columns at a time.
+# Budget: number of Python values that are converted to columns at a time.
 CELLS = 250_000
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}

@@ -38,7 +38,9 @@ from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
 
-_FEW = 200  # most labelled rows for which folds are drawn several times
+# Budget: with more labelled rows folds are drawn once. The scores of one draw are then less noisy, and fits take
+# longer.
+_FEW = 200
 
 
 class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -66,9 +68,8 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     cv : int, default=5
         Number of folds; fewer if a class has fewer labels.
     repeats : int, default=2
-        Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. Four draws instead
-        of one gained 0.6 to 1.0 points with 50 labels, in the mean over six tables (image, waveform, usps, Digit1,
-        BCI, COIL) for LDA, SVM and logistic regression. Two draws cost half as much.
+        Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. With few
+        labels the scores of one draw are noisy; each further draw costs as much as the first.
     most_rows : int, default=2000
         Largest number of labelled rows for the comparison, stratified by class.
     hide : bool, default=False

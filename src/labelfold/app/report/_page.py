@@ -36,6 +36,7 @@ _MADE = {
     "results.csv": "one line a run; the same command goes on from it",
     "answer.json": "the answer for other programs",
 }
+# Choices of presentation.
 _MAX_IN_MATRIX = 25  # classes; with more there is a list of confused pairs
 _MAX_LISTED = 20  # rows of a list
 _MAX_COLUMNS = 8  # named for a component
