@@ -38,7 +38,7 @@ from labelfold.tables._limits import BLOCK, LABELLED, LEARNED_FROM, MAX_VALUES, 
 from labelfold.tables._roles import HASHED, columns_of
 from labelfold.tables._steps import (
     AsSparse,
-    EachValue,
+    DistinctValueEncoder,
     HashedWords,
     ReadDates,
     ReadLists,
@@ -508,7 +508,7 @@ def stack(columns: list[Column], n: int) -> ColumnTransformer:
         some = [c for c in by_role["category"] if c.hashed == hashed]
         if some:
             encoder = FeatureHasher(HASHED, input_type="string") if hashed else _one_hot(n)
-            parts.append((title, EachValue(encoder, single=single), _names(some)))
+            parts.append((title, DistinctValueEncoder(encoder, single=single), _names(some)))
     dates, lists = by_role["date"], by_role["list"]
     add("dates", dates, ReadDates({c.name: c.reading for c in dates}, _odd(dates)), after=scaled)
     add(_LISTS, lists, ReadLists({c.name: c.reading["width"] for c in lists}, _odd(lists)))

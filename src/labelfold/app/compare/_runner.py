@@ -25,7 +25,7 @@ from labelfold.app.compare._held_out import (
 )
 from labelfold.app.compare._results import PREFERRED, Results
 from labelfold.app.compare._scores import BALANCED, OutOfFold, choose, gap
-from labelfold.app.compare._store import Bar, Clock, Store, TimeUp, default_limit
+from labelfold.app.compare._store import Clock, ProgressBar, Store, TimeUp, default_limit
 from labelfold.app.io import count, one_line
 from labelfold.app.registry import (
     AS_IS,
@@ -448,7 +448,7 @@ class Runs:
         folds = list(fold_splits(self.data, self.repeats, self.seed))
         todo = [run.label for split in folds[:1] + curve for run in self._remaining(split)]
         try:
-            with closing(Bar(todo, progress, self.clock)) as bar:
+            with closing(ProgressBar(todo, progress, self.clock)) as bar:
                 for split in folds:
                     self._make_runs(split, self._remaining(split), bar)
                     self._drop(split.repeat + 1)

@@ -297,7 +297,7 @@ class Clock:
             signal.signal(signal.SIGALRM, before)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar that estimates the time left from the usual time of each kind of run.
 
     ``labels`` name the kind of each run.

@@ -22,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import labelfold
-from labelfold.app.registry._adapters import Labelled, ReduceThenClassify, Shape
+from labelfold.app.registry._adapters import OnLabelledRows, ReduceThenClassify, Shape
 from labelfold.app.registry._method import HIDDEN, TUNED, Facts, Method, at_most, method
 from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm
 from labelfold.labels import read_labels
@@ -434,7 +434,7 @@ klnmf = parts(
 )(_parts_svm("KLNMF", corrected=True))
 
 
-class ScikitLDA(TransformerMixin, Labelled):
+class ScikitLDA(TransformerMixin, OnLabelledRows):
     """scikit-learn's LinearDiscriminantAnalysis on the labelled rows, with Ledoit and Wolf's shrinkage.
 
     It predicts from the embedding, as reduced-rank LDA does: by the distance to the class means and the priors.

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labelfold.app.registry._adapters import (
-    Labelled,
+    OnLabelledRows,
     PerLabel,
     Shape,
     fit_grouped,
@@ -304,7 +304,7 @@ def without_tuning(model: Any) -> Any:
         chosen = model.estimator_
     elif isinstance(model, Pipeline):
         chosen = Pipeline([(name, without_tuning(step)) for name, step in model.steps])
-    elif isinstance(model, Labelled):
+    elif isinstance(model, OnLabelledRows):
         chosen = copy.copy(model)
         chosen.classifier_ = without_tuning(model.classifier_)
     if hasattr(
