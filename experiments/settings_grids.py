@@ -23,7 +23,6 @@ from sklearn.svm import SVC, LinearSVC
 import labelfold
 from data_sets import rng_of
 from labelfold.app.registry._adapters import OnClassCodes, OnLabelledRows, ReduceThenClassify
-from labelfold.app.registry._predictors import Spreading
 from labelfold.app.registry._reducers import ScikitLDA
 from labelfold.app.registry._tuned import UnitSpread
 
@@ -122,7 +121,9 @@ GRIDS: dict[str, Grid] = {
     "svm": Grid(lambda X, C: OnLabelledRows(_svm(C)), {"C": _DECADES} | _SCALE),
     "sklearn-lda": Grid(lambda X: ScikitLDA(), _SCALE),
     "label-spreading": Grid(
-        lambda X, neighbours, alpha: Spreading(int(neighbours), alpha=alpha),
+        lambda X, neighbours, alpha: OnClassCodes(
+            LabelSpreading(kernel="knn", n_neighbors=int(neighbours), alpha=alpha, max_iter=1000)
+        ),
         {"neighbours": (3, 5, 7, 10, 20), "alpha": (0.2, 0.8, 0.99)} | _SCALE,
     ),
     "naive-bayes": Grid(
