@@ -22,8 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import labelfold
 from data_sets import rng_of
-from labelfold.app.registry._adapters import Coded, Labelled, ReduceThenClassify
-from labelfold.app.registry._predictors import Spreading
+from labelfold.app.registry._adapters import OnClassCodes, OnLabelledRows, ReduceThenClassify
 from labelfold.app.registry._reducers import ScikitLDA
 from labelfold.app.registry._tuned import UnitSpread
 
@@ -110,7 +109,7 @@ def _laprls(X: Any, ridge: float, smoothness: float, neighbours: float, kernel: 
 
 def _graph(make: Callable[..., Any], **options: Any) -> Grid:
     levels = {"gamma": (0.25, 1.0, 4.0, 16.0, 64.0, 256.0)} | _SCALE
-    return Grid(lambda X, gamma: _in_unit(Coded(make(gamma=gamma, **options))), levels)
+    return Grid(lambda X, gamma: _in_unit(OnClassCodes(make(gamma=gamma, **options))), levels)
 
 
 _LAPRLS = {"ridge": (1e-4, 1e-3, 0.01, 0.1, 1.0), "smoothness": (0.0, 0.1, 1.0, 10.0), "neighbours": (5, 10)}
@@ -119,14 +118,16 @@ _LAPRLS = {"ridge": (1e-4, 1e-3, 0.01, 0.1, 1.0), "smoothness": (0.0, 0.1, 1.0, 
 GRIDS: dict[str, Grid] = {
     "lda": _two_stage("LDA"),
     "opls": _two_stage("OPLS"),
-    "svm": Grid(lambda X, C: Labelled(_svm(C)), {"C": _DECADES} | _SCALE),
+    "svm": Grid(lambda X, C: OnLabelledRows(_svm(C)), {"C": _DECADES} | _SCALE),
     "sklearn-lda": Grid(lambda X: ScikitLDA(), _SCALE),
     "label-spreading": Grid(
-        lambda X, neighbours, alpha: Spreading(int(neighbours), alpha=alpha),
+        lambda X, neighbours, alpha: OnClassCodes(
+            LabelSpreading(kernel="knn", n_neighbors=int(neighbours), alpha=alpha, max_iter=1000)
+        ),
         {"neighbours": (3, 5, 7, 10, 20), "alpha": (0.2, 0.8, 0.99)} | _SCALE,
     ),
     "naive-bayes": Grid(
-        lambda X, alpha: Labelled(_in_unit(MultinomialNB(alpha=alpha))), {"alpha": _DECADES} | _SCALE
+        lambda X, alpha: OnLabelledRows(_in_unit(MultinomialNB(alpha=alpha))), {"alpha": _DECADES} | _SCALE
     ),
     "pca-rls": Grid(
         lambda X, k, alpha: ReduceThenClassify(_components(X, k), _in_unit(RidgeClassifier(alpha))),
@@ -136,11 +137,11 @@ GRIDS: dict[str, Grid] = {
         lambda X, k, C: ReduceThenClassify(_components(X, k), _svm(C)), {"k": _SIZES, "C": _SOME} | _SCALE
     ),
     "logistic": Grid(
-        lambda X, C: Labelled(_in_unit(LogisticRegression(C=C, max_iter=1000))),
+        lambda X, C: OnLabelledRows(_in_unit(LogisticRegression(C=C, max_iter=1000))),
         {"C": (*_DECADES[1:], 1e4)} | _SCALE,
     ),
     "rbf-svm": Grid(
-        lambda X, C, gamma: Labelled(_in_unit(SVC(C=C, gamma=gamma))),
+        lambda X, C, gamma: OnLabelledRows(_in_unit(SVC(C=C, gamma=gamma))),
         {"C": (0.1, 1.0, 10.0, 100.0), "gamma": (0.1, 0.3, 1.0, 3.0)} | _SCALE,
     ),
     "ssdr": Grid(

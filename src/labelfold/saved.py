@@ -1,8 +1,8 @@
 """The names of labelfold's classes in saved models, independent of the modules that define the classes.
 
 A model file names an estimator as ``labelfold.LDA`` and every other class of labelfold as ``labelfold.saved.Tuned``.
-These names never change. ``_PLACES`` maps each to the current module of the class, and is updated if a module moves.
-A model file may contain no other classes of labelfold than these and the estimators.
+These names never change. ``_PLACES`` maps each to the current module and the current name of the class. A model file
+may contain no other classes of labelfold than these and the estimators.
 
 Examples
 --------
@@ -26,16 +26,16 @@ _PLACES = {
     "BlendedFeatures": "labelfold.semi_supervised._blend:BlendedFeatures",
     "BlendedScores": "labelfold.semi_supervised._blend:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
-    "Coded": "labelfold.app.registry._adapters:Coded",
+    "Coded": "labelfold.app.registry._adapters:OnClassCodes",
     "ColumnStack": "labelfold.tables._recipe:ColumnStack",
-    "EachValue": "labelfold.tables._steps:EachValue",
+    "EachValue": "labelfold.tables._steps:DistinctValueEncoder",
     "FoldEmbedding": "labelfold.semi_supervised._blend:FoldEmbedding",
     "FormMap": "labelfold.semi_supervised._views:FormMap",
     "FormScore": "labelfold.semi_supervised._blend:FormScore",
     "HashedWords": "labelfold.tables._steps:HashedWords",
     "KernelMap": "labelfold.features._kernel_map:KernelMap",
     "KernelScore": "labelfold.semi_supervised._blend:KernelScore",
-    "Labelled": "labelfold.app.registry._adapters:Labelled",
+    "Labelled": "labelfold.app.registry._adapters:OnLabelledRows",
     "Moments": "labelfold.discriminant._streaming:Moments",
     "PerLabel": "labelfold.app.registry._adapters:PerLabel",
     "Principal": "labelfold.features._principal:Principal",

@@ -32,8 +32,8 @@ import labelfold
 from labelfold import LDA, PCALS, LapRLS
 from labelfold.app.compare._held_out import predict_with_confidence
 from labelfold.app.registry._adapters import (
-    Coded,
-    Labelled,
+    OnClassCodes,
+    OnLabelledRows,
     PerLabel,
     ReduceThenClassify,
     only_missing,
@@ -229,15 +229,15 @@ def test_unknown_methods(name, words):
 @pytest.mark.parametrize(
     "estimator",
     [
-        Labelled(),
+        OnLabelledRows(),
         ReduceThenClassify(),
         Tuned(LinearSVC(random_state=0), "C", (1.0, 0.1), power=-1),
         PerLabel(LinearSVC(random_state=0)),
         PerLabel(MultinomialNB()),
         Trees(n_estimators=10, random_state=0),
         ScikitLDA(),
-        Coded(LabelSpreading(kernel="knn")),
-        Coded(LabelSpreading()),
+        OnClassCodes(LabelSpreading(kernel="knn")),
+        OnClassCodes(LabelSpreading()),
     ],
     ids=lambda e: type(e).__name__,
 )

@@ -19,7 +19,7 @@ from labelfold import LDA, Recipe, UnseenValuesWarning, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of
 from labelfold.tables._numbers import format_of, numbers, parsed
-from labelfold.tables._steps import EachValue, HashedWords
+from labelfold.tables._steps import DistinctValueEncoder, HashedWords
 
 N = 60
 
@@ -381,7 +381,7 @@ def test_hashing_is_that_of_scikit_learn():
     table = pa.table({"a": values, "b": values[::-1]})
     hasher = FeatureHasher(64, input_type="string")
     expected = hasher.transform([[] if value is None else [value] for value in values]).toarray()
-    made = EachValue(hasher).fit(table).transform(table).toarray()
+    made = DistinctValueEncoder(hasher).fit(table).transform(table).toarray()
     np.testing.assert_array_equal(made, np.hstack([expected, expected[::-1]]))
     texts = ["Hello, wörld  hello-there_x 12.5", None, "", " . ", "Hello, wörld", "b a b a", "a b", "b a"]
     words = HashedWords(2**10).transform(pa.table({"t": texts}))

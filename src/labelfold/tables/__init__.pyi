@@ -18,6 +18,9 @@ from ._column import (
 from ._differences import (
     Differences as Differences,
 )
+from ._limits import (
+    SIGNIFICANCE as SIGNIFICANCE,
+)
 from ._numbers import (
     numbers as numbers,
     written_numbers as written_numbers,

@@ -24,7 +24,7 @@ MISSING = {"", *_WORDS.split(), "not available", "not known", "no data"}
 _MISSING_NUMBERS = ("none",)
 
 
-class Absent:
+class MissingPackage:
     """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
 
     def __init__(self, message: str) -> None:
@@ -39,7 +39,7 @@ def installed(package: str, message: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        return Absent(message)
+        return MissingPackage(message)
 
 
 pa: Any = installed("pyarrow", _NEEDED)

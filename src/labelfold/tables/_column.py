@@ -24,7 +24,7 @@ TELLS = ", so it may tell which rows were labelled, or their label"
 _PIXEL = re.compile(r"(?:pixel|px|p)[ _.-]?(\d+)(?:[ _.x,-](\d+))?", re.IGNORECASE)
 # If there are columns of these roles, columns of numbers are scaled to unit variance.
 UNLIKE_NUMBERS = ("category", "date", "list", "text")
-# A column with more distinct values than this share of the rows cannot help for new rows.
+# A choice: a column with more distinct values than this share of the rows cannot help for new rows.
 _MAX_DISTINCT = 0.95
 # The replacement of a missing cell, by role.
 _INSTEAD = {"category": "a value of its own", "text": "no words", "id": ""}

@@ -14,8 +14,8 @@ from labelfold.tables._column import Column
 from labelfold.tables._limits import AT_ONCE, LENGTH, MAX_VALUES, MIN_CELLS, SAMPLE, SIGNIFICANCE, SPARSE
 from labelfold.tables._steps import learned_values, lists
 
-# Largest number of unlabelled rows that are compared. If there are more cells than the second number they are fewer,
-# down to the third.
+# Budgets of time and of 80 MB: largest number of unlabelled rows that are compared. If there are more cells than the
+# second number they are fewer, down to the third.
 _MAX_OTHERS, _MAX_CELLS, _MIN_COMPARED = 20_000, 10_000_000, 300
 
 

@@ -24,8 +24,8 @@ _INFINITY = r"^(?i:[+-]?(?:inf|infinity))$"
 # Unicode blanks that typesetters and spreadsheets put between thousands and before a unit.
 _BLANKS = "\u00a0\u2007\u2009\u202f"
 _NAMED = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
-# A mark that is misread multiplies a number by a thousand; ten times the largest number that was learned is a sign.
-# Fewer fractions than the second number prove nothing.
+# A mark that is misread multiplies a number by a thousand; ten times the largest number that was learned is beyond
+# what new rows usually add. A choice: fewer fractions than the second number prove nothing.
 _FAR, _MIN_FRACTIONS = 10, 3
 # The spellings of a boolean, in lower case: true first.
 _PAIRS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))

@@ -47,15 +47,16 @@ from labelfold.tables._steps import learned_values, lists
 from labelfold.tables._target import Target
 from labelfold.tables._unseen import share_of_strays
 
-# Share of non-missing cells that must be numbers, dates or lists.
+# Choices, which the examples of tests/tables hold: the share of non-missing cells that must be numbers, dates or
+# lists.
 _MIN_SHARE = 0.9
 # Cells are text if they have at least this many words on average, and more than this share of them are distinct.
 _TEXT_WORDS, _MIN_DISTINCT = 5.0, 0.2
 # The same number for short text whose cells hardly repeat, and the largest share of distinct words.
 _SHORT_TEXT_WORDS, _MAX_DISTINCT_WORDS = 2.0, 0.5
-# Number of columns for hashed categories.
+# Budget: number of columns for hashed categories, a few more than a category has one by one (MAX_VALUES).
 HASHED = 64
-# If categories occur fewer times than this on average, only frequent ones get a column.
+# A choice: if categories occur fewer times than this on average, only frequent ones get a column.
 _MIN_TIMES = 3
 _EPOCH = re.compile(r"epoch|unix|(?:^|_)ts$", re.IGNORECASE)
 # Numbers are taken for seconds since 1970 if they are in this range.

@@ -319,7 +319,7 @@ def _worded(texts: np.ndarray) -> Any:
     return cells.filter(pc.match_substring_regex(cells, r"[\p{L}\p{N}_]"))
 
 
-class EachValue(TransformerMixin, BaseEstimator):
+class DistinctValueEncoder(TransformerMixin, BaseEstimator):
     """Encodes each column separately; the encoder gets only the distinct values.
 
     Parameters

@@ -15,13 +15,15 @@ from labelfold.labels import Labels, read_labels
 from labelfold.model_selection import read_groups
 from labelfold.tables._limits import MIN_CELLS, MIN_COUNTED, MIN_ROWS, SIGNIFICANCE
 
-# A column that maps one to one onto the target in at least this many labelled rows is a leak.
+# A choice: a column that maps one to one onto the target in at least this many labelled rows is a leak.
 MIN_LEAK_ROWS = 30
 # A column is a leak if at least this share of the unlabelled rows is empty, and labelled rows are filled oftener, at
-# this level over all columns.
+# this level over all columns. experiments/honesty.py measures how often a leak is found (its table "filled"), and how
+# often an honest column is taken for one ("rare").
 _EMPTY, _LEAK_LEVEL = 0.99, 0.001
 # It is no mark of a rare class if this share of the labelled rows is filled, or if in each class the share is this
-# part of that in all. Classes of fewer labelled rows do not count.
+# part of that in all. Classes of fewer labelled rows do not count. The same tables of experiments/honesty.py try
+# this.
 _MOSTLY_FILLED, _EVENLY, _MIN_CLASS = 0.6, 0.5, 4
 
 

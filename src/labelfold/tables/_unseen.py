@@ -15,7 +15,7 @@ from scipy.special import bdtrc
 from labelfold.tables._arrow import pa, shown, text_cells
 from labelfold.tables._limits import LENGTH, MIN_ROWS, SAMPLE, SHOWN, SIGNIFICANCE
 
-# Minimum share of odd cells that is expected, for a column that had none in the rows of `fit`.
+# A choice: minimum share of odd cells that is expected, for a column that had none in the rows of `fit`.
 _MIN_RATE = 0.005
 
 

@@ -18,8 +18,8 @@ from sklearn.dummy import DummyClassifier
 from labelfold.app.compare._data import image_sides, outweighing, read_data
 from labelfold.app.compare._held_out import fold_splits
 from labelfold.app.compare._runner import make_plan
-from labelfold.app.compare._store import COLUMNS, Bar, Clock, Store, TimeUp
-from labelfold.app.registry._adapters import Labelled
+from labelfold.app.compare._store import COLUMNS, Clock, ProgressBar, Store, TimeUp
+from labelfold.app.registry._adapters import OnLabelledRows
 from labelfold.app.registry._methods import get_method
 from labelfold.app.report import compare
 
@@ -50,7 +50,7 @@ def doing(action):
             action()
             return super().fit(X, y)
 
-    return lambda k, X, random_state: Labelled(Doing())
+    return lambda k, X, random_state: OnLabelledRows(Doing())
 
 
 def test_results_are_one_row_a_run(found):
@@ -258,11 +258,11 @@ def test_a_turn_gives_the_signal_back(data):
 
 
 def test_the_time_left_is_that_of_the_runs_left():
-    bar = Bar(["slow", "quick", "slow", "quick", "new"], False, Clock(None))
+    bar = ProgressBar(["slow", "quick", "slow", "quick", "new"], False, Clock(None))
     bar._took = {"slow": [10.0], "quick": [1.0]}
     bar._left.subtract(["slow", "quick"])
     assert bar.seconds_left() == pytest.approx(10 + 1 + 5.5)
-    short = Bar(["slow"], False, Clock(3.0))
+    short = ProgressBar(["slow"], False, Clock(3.0))
     short._took = {"slow": [10.0]}
     assert short.seconds_left() <= 3.0
 
@@ -273,7 +273,7 @@ def test_hidden_labels_and_held_out_rows_stay_hidden(data):
     X = np.column_stack([X, np.arange(len(X))])  # the last column names the row
     seen = []
 
-    class Recorder(Labelled):
+    class Recorder(OnLabelledRows):
         def fit(self, X, y):
             seen.append((np.asarray(X)[:, -1].astype(int), np.asarray(y)))
             return super().fit(X, y)
@@ -320,7 +320,7 @@ def test_few_labels_are_compared_by_more_folds(data, n_labels, folds):
     y[known] = data[1][known]
     fits = []
 
-    class Counted(Labelled):
+    class Counted(OnLabelledRows):
         def fit(self, X, y):
             fits.append(np.sum(y >= 0))
             return super().fit(X, y)

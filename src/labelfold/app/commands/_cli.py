@@ -16,7 +16,7 @@ from typing import Any
 
 _APP = ("typer", "rich", "pandas", "pyarrow", "plotly", "jinja2", "skops")
 _DEBUG = "LABELFOLD_DEBUG"
-_MOMENT = 0.02  # seconds
+_MOMENT = 0.02  # seconds until an interrupt is repeated; nobody notices so short a time
 _shown_warnings: set[str] = set()  # warnings shown so far
 
 

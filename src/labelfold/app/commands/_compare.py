@@ -61,7 +61,7 @@ Limit = Annotated[
 ]
 # Share of the time limit for the runs; the last fit, the map and the report take the rest.
 _RUNS_END = 0.75
-_DEMO_LABELS = 100
+_DEMO_LABELS = 100  # a choice of presentation: about ten a digit
 _DEMO: dict[str, Any] = {"time_limit": 60}
 _MADE = (
     "model.skops",
@@ -341,7 +341,7 @@ def _save(
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ExampleSet:
     """A data set: its name, its loader in ``sklearn.datasets``, the name of its target, and a description."""
 
     name: str
@@ -364,18 +364,18 @@ class Shipped:
         return len(np.unique(self.data[2]))
 
 
-SHIPPED = {
+EXAMPLE_SETS = {
     entry.name: entry
     for entry in (
-        Shipped("digits", "load_digits", "digit", "handwritten digits, 8 x 8 pixels"),
-        Shipped("breast-cancer", "load_breast_cancer", "diagnosis", "cell nuclei of breast masses"),
-        Shipped("wine", "load_wine", "cultivar", "chemical analysis of wines"),
-        Shipped("iris", "load_iris", "species", "measurements of irises"),
+        ExampleSet("digits", "load_digits", "digit", "handwritten digits, 8 x 8 pixels"),
+        ExampleSet("breast-cancer", "load_breast_cancer", "diagnosis", "cell nuclei of breast masses"),
+        ExampleSet("wine", "load_wine", "cultivar", "chemical analysis of wines"),
+        ExampleSet("iris", "load_iris", "species", "measurements of irises"),
     )
 }
 
 
-def write_shipped(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
+def write_example_set(name: str, path: str | Path | None, labels: int | None = None, seed: int = 0) -> Path:
     """Write a data set as a table with row names and a target, in which some labels are kept.
 
     Parameters
@@ -394,14 +394,14 @@ def write_shipped(name: str, path: str | Path | None, labels: int | None = None,
     Path
         The file written.
     """
-    if name not in SHIPPED:
+    if name not in EXAMPLE_SETS:
         raise FileProblem(
-            f"There is no data set {name!r}{did_you_mean(name, SHIPPED)}; there are {', '.join(SHIPPED)}."
+            f"There is no data set {name!r}{did_you_mean(name, EXAMPLE_SETS)}; there are {', '.join(EXAMPLE_SETS)}."
         )
-    X, names, y = SHIPPED[name].data
+    X, names, y = EXAMPLE_SETS[name].data
     y = y.astype(object)
     if labels is not None:
-        classes, n = SHIPPED[name].classes, len(y)
+        classes, n = EXAMPLE_SETS[name].classes, len(y)
         if not classes <= labels <= n:
             raise FileProblem(
                 f"--labels is from {classes}, one a class, to {n}, all there are, not {labels}."
@@ -415,7 +415,7 @@ def write_shipped(name: str, path: str | Path | None, labels: int | None = None,
         y[hidden] = None
     rows = pd.DataFrame({"row": [f"{name}-{i}" for i in range(1, len(y) + 1)]})
     path = Path(f"{name}.csv") if path is None else path
-    return write_table(path, X, names, ids=rows, extra={SHIPPED[name].target: y})
+    return write_table(path, X, names, ids=rows, extra={EXAMPLE_SETS[name].target: y})
 
 
 @app.command(epilog=MEMORY["shipped"])
@@ -434,14 +434,14 @@ def datasets(
         grid = Grid(box=None, pad_edge=False)
         for heading in ("name", "rows", "columns", "classes", "what it is"):
             grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
-        for entry in SHIPPED.values():
+        for entry in EXAMPLE_SETS.values():
             n, d = entry.data[0].shape
             grid.add_row(entry.name, f"{n:,}", str(d), str(entry.classes), entry.what)
         console().print(grid)
         return
     with refusing():
-        path = write_shipped(name, output, labels, seed)
-        entry = SHIPPED[name]
+        path = write_example_set(name, output, labels, seed)
+        entry = EXAMPLE_SETS[name]
     n, d = entry.data[0].shape
     kept = n if labels is None else labels
     say(
@@ -454,9 +454,9 @@ def datasets(
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
     writable_folder(output)
-    entry = SHIPPED["digits"]
+    entry = EXAMPLE_SETS["digits"]
     (n, d), truth = entry.data[0].shape, entry.data[2]
-    path = write_shipped("digits", output / "digits.csv", _DEMO_LABELS, seed)
+    path = write_example_set("digits", output / "digits.csv", _DEMO_LABELS, seed)
     command = (
         f"labelfold compare {path} --target {entry.target} --id row --time-limit {_DEMO['time_limit']} --save "
         f"--output {output}"

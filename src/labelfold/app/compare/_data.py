@@ -22,18 +22,19 @@ from labelfold.app.compare._groups import (
     table_rows,
 )
 from labelfold.app.compare._scores import Measure, measure_for
-from labelfold.app.io import Table, count, listed, pd, without_gaps
+from labelfold.app.io import MAX_CLASSES_AS_NUMBERS, Table, count, listed, pd, without_gaps
 from labelfold.app.registry import Facts, chosen_form, full_y
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups
 from labelfold.rows import dense
 from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
 
-# A column is unlike if something is true of its labelled and of its other values in shares that differ so much.
+# A choice of presentation: a column is unlike if something is true of its labelled and of its other values in shares
+# that differ by at least this. The expected score is then also given without such columns.
 _UNLIKE = 0.5
 _TASKS = ("binary", "multiclass", "multilabel", "regression")
-_MAX_UNSHARED = 30  # labelled rows that may all have different classes
-_MAX_CLASSES = 20  # up to this many different whole numbers are classes
+# Up to this many labelled rows may all have different classes, as when labelling begins with one row of each class.
+_MAX_UNSHARED = 30
 
 
 @dataclass(frozen=True)
@@ -515,7 +516,7 @@ def read_target_labels(
     notes: list[str] = []
     if labels.task == "multiclass" and task == "auto":
         _refuse_ids(labels)
-        many = labels.n_classes > max(_MAX_CLASSES, labels.n_labelled / 2)
+        many = labels.n_classes > max(MAX_CLASSES_AS_NUMBERS, labels.n_labelled / 2)
         if many and labels.classes.dtype.kind in "iuf":
             as_numbers = not _are_codes(labels.classes)
             notes = [_how_it_was_read(labels, as_numbers)]

@@ -12,7 +12,7 @@ from scipy import stats
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.rows import row_hashes
-from labelfold.tables import Blocks, as_arrow, distinct_text, is_table, is_text
+from labelfold.tables import SIGNIFICANCE, Blocks, as_arrow, distinct_text, is_table, is_text
 
 # Names of columns that identify what a row belongs to, and values that do, such as P017.
 _NAMED = re.compile(
@@ -26,14 +26,19 @@ _NAMED = re.compile(
 _CODED = re.compile(r"[A-Za-z]{1,12}[-_. #]?\d+[A-Za-z]?")
 _WHOLE = re.compile(r"\d+(?:\.0)?")
 # A column of whole numbers with another name may be a group if, in the order of its values, the label changes at
-# least this often. It changes once or twice where the column predicts the label.
+# least this often. It changes once at a threshold and twice around an interval; both are what an amount does that
+# predicts the label.
 _CHANGES = 3
-# Minimum share of the rows that share their value with another row, and of those whose value determines the label.
+# Most labelled rows share their value with another one, and the value determines the label of nearly all of these: a
+# group may hold one wrong label in 20.
 _SHARED, _DETERMINED = 0.5, 0.95
-# Level of the permutation test, and number of columns over which it holds; with more columns there are as many draws.
-_LEVEL, _MAX_COLUMNS = 0.01, 50
-# Of tables with more columns only those with names of ids are looked at. A text of so many values may be a name.
-_MANY_COLUMNS, _MANY_VALUES = 1000, 8
+# Budget: the draws of the permutation test grow with the number of columns over which its level holds, up to this
+# number of columns, where they are 9,950.
+_MAX_COLUMNS = 50
+# Budget: of tables with more columns only those with names of ids are examined.
+_MANY_COLUMNS = 1000
+# A text column with fewer values is a category, as colours are; with more it may name what a row belongs to.
+_MANY_VALUES = 8
 
 
 class LikelyGroups(NamedTuple):
@@ -190,7 +195,7 @@ def _determines(
         left = sum(((part - part.mean()) ** 2).sum() for part in parts)
         total = ((values - values.mean()) ** 2).sum()
         sure = left <= (1 - _DETERMINED) * total and len(parts) > 1
-        return bool(sure and stats.f_oneway(*parts).pvalue < _LEVEL)
+        return bool(sure and stats.f_oneway(*parts).pvalue < SIGNIFICANCE)
     kinds = np.unique(values, axis=0, return_inverse=True)[1].ravel()
     if codes.max() < kinds.max() + 2:  # no more values than a column that tells the classes apart needs
         return False
@@ -205,8 +210,8 @@ def _determines(
         return False
     # twice as many draws as the level needs
     columns = min(columns, _MAX_COLUMNS)
-    rng, draws = np.random.default_rng(0), (round(2 / _LEVEL) - 1) * columns
-    at_least, allowed = 0, int(_LEVEL / columns * (draws + 1))
+    rng, draws = np.random.default_rng(0), (round(2 / SIGNIFICANCE) - 1) * columns
+    at_least, allowed = 0, int(SIGNIFICANCE / columns * (draws + 1))
     for _ in range(draws):
         at_least += agreeing(rng.permutation(kinds)) >= seen
         if at_least + 1 > allowed:

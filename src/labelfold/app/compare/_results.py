@@ -25,7 +25,8 @@ from labelfold.model_selection import one_standard_error
 
 # Recommended unless another method is significantly better: it embeds, and its probabilities are calibrated.
 PREFERRED = "labelfold"
-# If the expected score and the score in the table differ by this much, a sentence explains why.
+# A choice of presentation: if the expected score and the score in the table differ by this much, a sentence explains
+# why.
 _DIFFERENT = 0.02
 
 

@@ -48,12 +48,15 @@ from labelfold.rows import Block, Centered, as_rows
 
 if TYPE_CHECKING:
     from labelfold.app.compare._results import Results
-_MAX_MAPS = 2
-_MAX_POINTS = 20_000  # rows on a map
-_LANDMARKS = 1000  # landmarks of a layout; more take seconds and look the same
-_MAX_SHOWN = 12  # components of a model, and columns of a component
-_MAX_ROWS = 2000  # rows whose distances, or correlations with views, are computed
-_SURE = 0.8  # minimum confidence in another class for a label to be listed as doubtful
+
+# Choices of presentation: maps of a report, rows on a map, and components of a model and columns of a component.
+_MAX_MAPS, _MAX_POINTS, _MAX_SHOWN = 2, 20_000, 12
+# Budget of seconds: landmarks of a layout. The other rows are placed among them.
+_LANDMARKS = 1000
+# Budget: rows whose distances (a matrix of 32 MB), or correlations with views, are computed.
+_MAX_ROWS = 2000
+# A choice of presentation: minimum confidence in another class for a label to be listed as doubtful.
+_SURE = 0.8
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from labelfold.app.compare._held_out import (
 )
 from labelfold.app.compare._results import PREFERRED, Results
 from labelfold.app.compare._scores import BALANCED, OutOfFold, choose, gap
-from labelfold.app.compare._store import Bar, Clock, Store, TimeUp, default_limit
+from labelfold.app.compare._store import Clock, ProgressBar, Store, TimeUp, default_limit
 from labelfold.app.io import count, one_line
 from labelfold.app.registry import (
     AS_IS,
@@ -38,13 +38,13 @@ from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables import Recipe
 
 MAX_REPEATS = 10_000
-# Methods that are significantly worse than the best, by at least this much, are not run in further repeats.
+# Budget: methods that are significantly worse than the best, by at least this much, are not run in further repeats.
 _FAR_BEHIND = 0.01
-# The first answer is given when this many methods have finished a repeat.
+# A choice of presentation: the first answer is given when this many methods have finished a repeat.
 _FIRST = 3
-# Default number of components of methods that do not reduce to discriminant directions, at most.
+# Budget: default number of components of methods that do not reduce to discriminant directions, at most.
 _MAX_COMPONENTS = 50
-# With more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
+# Budget: with more labelled rows LabelFold takes long, so quick methods run first and give a first answer.
 _MANY_LABELLED = 1000
 
 
@@ -448,7 +448,7 @@ class Runs:
         folds = list(fold_splits(self.data, self.repeats, self.seed))
         todo = [run.label for split in folds[:1] + curve for run in self._remaining(split)]
         try:
-            with closing(Bar(todo, progress, self.clock)) as bar:
+            with closing(ProgressBar(todo, progress, self.clock)) as bar:
                 for split in folds:
                     self._make_runs(split, self._remaining(split), bar)
                     self._drop(split.repeat + 1)

@@ -46,7 +46,8 @@ COLUMNS = {
 _KEY = ("method", "k", "budget", "repeat")
 _ALWAYS = ("method", "budget", "repeat")
 _MAX_LINE = 65_536  # bytes that are read of run.json, and of the first line of results.csv
-_RUN_SHARE = 0.15  # share of the time limit that a single run may take
+# Budget: share of the time limit that a single run may take, so that at least six have time.
+_RUN_SHARE = 0.15
 _MAX_ALARM = 1e8  # seconds; some systems refuse longer timers
 _RETRY = 0.1  # seconds until an alarm during compilation is repeated
 _COMPILER = f"{os.sep}numba{os.sep}core{os.sep}"
@@ -296,7 +297,7 @@ class Clock:
             signal.signal(signal.SIGALRM, before)
 
 
-class Bar:
+class ProgressBar:
     """A progress bar that estimates the time left from the usual time of each kind of run.
 
     ``labels`` name the kind of each run.

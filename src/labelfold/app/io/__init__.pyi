@@ -30,6 +30,7 @@ from ._sources import (
     find as find,
 )
 from ._tables import (
+    MAX_CLASSES_AS_NUMBERS as MAX_CLASSES_AS_NUMBERS,
     Table as Table,
     read_table as read_table,
     read_target as read_target,

@@ -41,11 +41,11 @@ from labelfold.tables import (
     written,
 )
 
-# Files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
+# Budget: files of more bytes are read in blocks. The unpacked size of a packed file is estimated by the factor.
 LARGE, _TIMES = 512 * MIB, 5
-# Above this size in bytes, blocks are kept in a temporary file.
+# Budget: above this size in bytes, blocks are kept in a temporary file.
 _IN_MEMORY = 128 * MIB
-# Number of Python values that are converted to columns at a time.
+# Budget: number of Python values that are converted to columns at a time.
 CELLS = 250_000
 _NUMBERS = {int, float, Decimal}
 _TYPED = {int, float, bool, str, bytes, date, datetime, timedelta, list, tuple}
@@ -240,7 +240,7 @@ def gathered(where: Any, blocks: Iterable[Any]) -> Any:
     pass sees the same rows.
     """
     kept: list[Any] = []
-    spool, held, rows = None, 0, 0
+    on_disk, held, rows = None, 0, 0
     schemas: list[Any] = []
     for block in blocks:
         if not block.num_rows:
@@ -250,28 +250,28 @@ def gathered(where: Any, blocks: Iterable[Any]) -> Any:
         rows, held = rows + block.num_rows, held + block.nbytes
         if schemas[-1:] != [block.schema]:
             schemas.append(block.schema)
-        if spool is None and held > _IN_MEMORY:
-            spool = _Spool(where)
+        if on_disk is None and held > _IN_MEMORY:
+            on_disk = _BlocksOnDisk(where)
             kept, before = [], kept
             for one in before:
-                spool.add(one)
-        (kept.append if spool is None else spool.add)(block)
+                on_disk.add(one)
+        (kept.append if on_disk is None else on_disk.add)(block)
     schema = _one_schema(schemas)
     check_names(where, schema.names)
     if not rows:
         raise FileProblem(f"{where} has no rows{'' if schema.names else ' and no columns'}.")
-    if spool is None:
+    if on_disk is None:
         return pa.concat_tables([_conformed(block, schema) for block in kept])
 
     def read(columns: list[str]) -> Iterator[Any]:
         some = pa.schema([schema.field(name) for name in columns])
-        for block in spool.blocks():
+        for block in on_disk.blocks():
             yield _conformed(block, some)
 
     return Stream(schema.names, read)
 
 
-class _Spool:
+class _BlocksOnDisk:
     """Blocks in a temporary file, which is deleted when the process ends."""
 
     def __init__(self, where: Any) -> None:

@@ -17,8 +17,8 @@ from labelfold.app.io._files import BLOCK, MAX_LINE, MIB, generated, open_text
 from labelfold.app.io._sources import Request
 
 _SEPARATORS = ",;\t|"
-# Number of first lines from which the layout is detected. More of a file is read if they are fewer than the second
-# number.
+# Budget: number of first lines from which the layout is detected. More of a file is read if they are fewer than the
+# second number.
 LINES, _WHOLE_LINES = 500, 3
 # The largest size of a cell; pyarrow reads blocks of at most this size.
 _LARGEST_BLOCK = 1024 * MIB

@@ -32,10 +32,10 @@ _UNLABELLED = ("unlabelled", "unlabeled")
 # If all images have one size, of at most this many pixels a side, they are read at that size; otherwise at the
 # usual side.
 _MAX_SIDE, _USUAL_SIDE = 64, 32
-# Number of images whose size is checked, and that are read by one task.
+# Budget: number of images whose size is checked, and that are read by one task.
 _SOME = 200
 _CHANNELS = ("red", "green", "blue")
-# Largest number of bytes of all images.
+# Budget: largest number of bytes of all images.
 _MAX_BYTES = 8192 * MIB
 # Formats that Pillow decodes itself. For others, such as PostScript, it starts programs.
 _NAMES = "PNG JPEG MPO GIF BMP DIB TIFF WEBP AVIF JPEG2000 PPM TGA ICO PCX SGI"

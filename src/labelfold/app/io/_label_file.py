@@ -29,7 +29,8 @@ NO_LABEL = ("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # Columns of a file of `labelfold label`, after the row number and the ids. The last line of a row counts, and an
 # empty label removes the label.
 JOURNAL = ("label", "time", "who", "how")
-# A quoted cell may contain line breaks. A row has at most this many lines.
+# A quoted cell may contain line breaks. So that one open quote does not swallow the file, a row has at most this many
+# lines.
 _MAX_LINES = 20
 
 

@@ -13,7 +13,7 @@ from labelfold.app.io._errors import FileProblem, count, did_you_mean, listed, r
 from labelfold.app.io._files import refuse_bomb, zip_sizes
 from labelfold.app.io._sources import Request
 
-_LINES = 20  # rows that are searched for the header
+_LINES = 20  # budget: rows that are searched for the header
 
 
 def read_sheet(path: Path, kind: str, request: Request) -> Any:

@@ -26,8 +26,9 @@ from labelfold.app.io._sources import Matrix, Reading, Request, find, folder_of,
 from labelfold.app.io._writing import PLAIN_NUMBER
 from labelfold.tables import Blocks, matching, written_numbers
 
-# More than this many different labels like "1,5" or "3 kg" are read as numbers, not as classes.
-_MAX_CLASSES = 20
+# Up to this many different whole numbers, or labels like "1,5" or "3 kg", are classes. More are numbers to predict,
+# unless the whole numbers are the codes of classes.
+MAX_CLASSES_AS_NUMBERS = 20
 _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _WHOLE = re.compile(r"^([+-]?\d+)\.0+$")  # -1.0 is -1 in another spelling
 
@@ -313,7 +314,7 @@ def _numbers_or_names(labels: list[str]) -> list:
     """Return text labels as numbers if all are; '007' stays text, and so does 'inf' among whole numbers."""
     finite = [v for v in labels if not _INFINITE.fullmatch(v)]
     if not all(PLAIN_NUMBER.fullmatch(v) and not re.match(r"[+-]?0\d", v) for v in finite):
-        return (written_numbers(labels) if len(labels) > _MAX_CLASSES else None) or labels
+        return (written_numbers(labels) if len(labels) > MAX_CLASSES_AS_NUMBERS else None) or labels
     whole = all(float(v).is_integer() for v in finite)
     if len(finite) < len(labels):
         return labels if whole else [float(v) for v in labels]

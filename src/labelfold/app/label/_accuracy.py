@@ -22,11 +22,14 @@ import numpy as np
 from labelfold import LabelFold
 from labelfold.app.compare import HeldOutPredictions
 
-# The grid of the posterior: values of the current error, and of the power.
+# The grid of the posterior: values of the current error, and of the power. Between neighbouring errors the accuracy
+# changes by 1.5 points at most. experiments/labelling.py measures how often the interval holds; with powers up to 1.5
+# it held too seldom after five to seven random rows.
 _LOG_ERROR = np.log(np.concatenate([np.geomspace(5e-4, 0.05, 30), np.linspace(0.055, 0.95, 60)]))
 _POWER = np.linspace(0.0, 3.0, 13)
 
-# The shift of the number of labels, and the largest error.
+# The shift of the number of labels, chosen with experiments/labelling.py. The largest error is below 1, so that an
+# early prediction may be right under every curve.
 _SHIFT, _MAX_ERROR = 5.0, 0.97
 
 

@@ -18,7 +18,7 @@ from labelfold.app.label._accuracy import expected
 from labelfold.app.label._session import Session
 from labelfold.tables import Recipe
 
-_SECONDS = 60.0  # for a report, and for a fit that is under way
+_SECONDS = 60.0  # budget for a report, and for a fit that is under way
 _one_at_a_time = threading.Lock()  # fits and reports use all cores
 
 

@@ -19,11 +19,14 @@ STRATEGIES = {
     "spread": "rows that stand for many others and are unlike the labelled ones, and one in four at random",
     "random": "every row at random",
 }
-# Maximum number of unlabelled, and of labelled rows whose distances are computed between two clicks.
+# Budget of the time between two clicks (benchmarks/labelling.py): unlabelled, and labelled rows whose distances are
+# computed, a matrix of 6 MB.
 _MAX_ROWS = 1200
-# Every fourth question, from the first on, is a random row, to measure the accuracy.
+# Every fourth question, from the first on, is a random row, to measure the accuracy. experiments/labelling.py
+# measures the number of labels that the questions need, and how often the interval holds.
 _RANDOM_EVERY = 4
-# A row is called unsure if the probabilities of its two most probable classes differ by at most this.
+# A choice of presentation: a row is called unsure if the probabilities of its two most probable classes differ by at
+# most this.
 _UNSURE = 0.5
 
 

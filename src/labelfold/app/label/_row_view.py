@@ -16,7 +16,8 @@ from labelfold.app.label._table import TableToLabel
 from labelfold.app.report import as_base64
 from labelfold.rows import dense
 
-_SAMPLE = 2000  # number of rows that a row is compared with
+# Choices of presentation, and a budget of the time between two rows: the rows that a row is compared with.
+_SAMPLE = 2000
 _MAX_COLUMNS = 300
 _MAX_WORDS = 12
 _MAX_CELL = 80  # characters; a longer cell is shown as text

@@ -41,10 +41,10 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 PORT = 8421
-_MAX_BODY, _MAX_BODY_OF_ROW = 65_536, 12  # bytes of a request, and of each row number in it
+_MAX_BODY, _MAX_BODY_OF_ROW = 65_536, 12  # budget: bytes of a request, and of each row number in it
 _MAX_FOUND = 1000  # rows that a search returns
 _BEAT = 15.0  # seconds between heartbeats
-_MAX_TABS = 64
+_MAX_TABS = 64  # budget: each open tab holds a connection
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -18,6 +18,7 @@ from labelfold.app.label._questions import STRATEGIES, Question, Questions
 from labelfold.app.label._table import MAX_CLASSES, RowFinder, TableToLabel
 from labelfold.app.label._worker import Predictions, Worker
 
+# Choices of presentation: characters of the name of a class, and doubtful labels in the list.
 _MAX_NAME = 200
 _MAX_DOUBTS = 100
 # How a row can be labelled other than by answering a question.

@@ -16,9 +16,9 @@ from labelfold.app.io import FileProblem, Journal, Refusal, Table, count
 from labelfold.rows import short_indices
 from labelfold.tables import Recipe, pa, written
 
-MAX_CLASSES = 1000
-_MAX_TEXT = 20_000  # characters shown of a cell
-_MAX_SEARCHED = 200  # columns in which a text is searched
+MAX_CLASSES = 1000  # a choice of presentation: classes that the page takes
+_MAX_TEXT = 20_000  # a choice of presentation: characters shown of a cell
+_MAX_SEARCHED = 200  # budget: columns in which a text is searched
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,14 @@ from labelfold.app.label._accuracy import DoubtfulLabel, doubtful_labels
 from labelfold.app.label._questions import unit_scale
 from labelfold.features import Layout, Principal, aligned, layout
 
-# Above this number of rows no model is fitted; rows are only shown and labelled.
+# Budget: above this number of rows no model is fitted, since a refit would take too long between two
+# clicks; rows are only shown and labelled.
 _MAX_ROWS = 300_000
-# Time limits of the map in seconds, for few rows and for many, and the largest number of rows that counts as few.
+# Budgets: time limits of the map in seconds, for few rows and for many, and the largest number of rows that counts as
+# few. benchmarks/labelling.py measures the time from a key to the updated map.
 _MAP_SECONDS, _FEW = (0.05, 0.4), 20_000
-# All views are weighed again if the number of labels has changed by this factor, or if the classes have changed. This
-# takes longer than a refit, so it waits until no label has come for this many seconds.
+# Budget of time: all views are weighed again if the number of labels has changed by this factor, or if the classes
+# have changed. This takes longer than a refit, so it waits until no label has come for this many seconds.
 _AGAIN, _PAUSE = 1.3, 0.7
 
 
@@ -100,7 +102,7 @@ class Worker(threading.Thread):
         self._full_classes: set[str] = set()
         self._Z = np.zeros((X.shape[0], 2))
         self._shown: tuple[np.ndarray, np.ndarray] | None = None
-        self._map = MovingMap(X.shape[0], seed=seed)
+        self._map = AlignedMap(X.shape[0], seed=seed)
 
     def want(self) -> None:
         """Request a fit of the current labels."""
@@ -229,7 +231,7 @@ def start(X: Any, *, seed: int = 0, n_clusters: int = 8, max_rows: int = 5000) -
     return LabelFold(random_state=seed).fit(X, y)
 
 
-class MovingMap:
+class AlignedMap:
     """The map of one session, aligned from one update to the next.
 
     It lays out the current embedding together with the first one, which does not depend on labels. So a new class, or

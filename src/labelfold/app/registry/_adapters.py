@@ -49,7 +49,7 @@ def inner_has(name: str) -> Any:
     return available_if(lambda self: hasattr(getattr(self, "estimator_", self.estimator), name))
 
 
-class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
+class OnLabelledRows(TaskScore, ClassifierMixin, BaseEstimator):
     """Fit a classifier, or a regressor, on the labelled rows only.
 
     Parameters
@@ -73,7 +73,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    >>> model = Labelled().fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", None, "high"])
+    >>> model = OnLabelledRows().fit([[0.0], [1.0], [3.0], [4.0]], ["low", "low", None, "high"])
     >>> model.predict([[0.5], [5.0]]).tolist()
     ['low', 'high']
     """
@@ -83,7 +83,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         self.task = task
         self.unlabeled = unlabeled
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Labelled:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> OnLabelledRows:
         """Fit on the labelled rows of X; parts that choose by folds hold out the rows of a group together."""
         X = short_indices(validate_data(self, X, accept_sparse="csr"))
         labels = read_any_labels(y, X.shape[0], self)
@@ -140,7 +140,7 @@ class Labelled(TaskScore, ClassifierMixin, BaseEstimator):
         return tags
 
 
-class ReduceThenClassify(TransformerMixin, Labelled):
+class ReduceThenClassify(TransformerMixin, OnLabelledRows):
     """Fit a reducer on all rows, then a classifier or regressor on the labelled rows.
 
     Parameters
@@ -231,7 +231,7 @@ class ReduceThenClassify(TransformerMixin, Labelled):
         return self.reducer_.transform(X)
 
 
-class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class OnClassCodes(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit a semi-supervised classifier of scikit-learn on class codes, with -1 for unlabelled rows.
 
     Parameters
@@ -253,7 +253,7 @@ class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Examples
     --------
     >>> from sklearn.semi_supervised import LabelSpreading
-    >>> model = Coded(LabelSpreading()).fit([[0.0], [0.1], [3.0], [3.1]], ["low", None, None, "high"])
+    >>> model = OnClassCodes(LabelSpreading()).fit([[0.0], [0.1], [3.0], [3.1]], ["low", None, None, "high"])
     >>> model.transduction_.tolist()
     ['low', 'low', 'high', 'high']
     """
@@ -262,7 +262,7 @@ class Coded(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.unlabeled = unlabeled
 
-    def fit(self, X: Any, y: Any) -> Coded:
+    def fit(self, X: Any, y: Any) -> OnClassCodes:
         """Fit on all rows of X."""
         X = short_indices(validate_data(self, X, accept_sparse="csr"))
         graph = clone(self.estimator)

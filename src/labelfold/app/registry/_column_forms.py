@@ -15,24 +15,24 @@ from labelfold.features import FORMS as COLUMN_FORMS, looks_like_counts
 
 AS_IS, UNIT_VARIANCE, RANKS, TF_IDF = "as they are", "unit variance", "ranks", "tf-idf"
 FORMS = (AS_IS, UNIT_VARIANCE, RANKS, TF_IDF)
-# Largest numbers of rows and of values that are examined.
+# The limits below choose between forms. experiments/settings.py compares each method, with its columns in the chosen
+# form, with the best of its settings in hindsight, where columns have unit variance or one unit.
+# Budget of 160 MB: largest numbers of rows and of values that are examined.
 _MAX_ROWS, _MAX_VALUES = 10_000, 20_000_000
 # Most of something: the share of a common range that most columns must fill, and the share of equal entries in a
 # column that is mostly one value, and in counts.
 _MOST = 0.5
-# Spectra and time series: minimum correlation of neighbouring columns, and minimum number of columns.
+# A choice, for spectra and time series: minimum correlation of neighbouring columns, and minimum number of columns.
 _SMOOTH, _MIN_SMOOTH = 0.9, 8
-# A column differs in kind if its standard deviation is smaller by this factor.
+# A choice: a column differs in kind if its standard deviation is smaller than the median by this factor.
 _NEGLIGIBLE = 100.0
-# Columns differ in kind if the standard deviation of one is this many times the median, and few columns, 2 or this
-# share of all, have most of the variance; or if the ninth decile of the standard deviations is this many times the
-# first.
+# A choice: columns differ in kind if the standard deviation of one is this many times the median, and few columns, 2
+# or this share of all, have most of the variance; or if the ninth decile of the standard deviations is this many
+# times the first.
 _OUTWEIGHS, _FEW_OF, _SPREAD = 4.0, 0.1, 8.0
 # Tails are heavy if half of the columns have at least this excess kurtosis. It is 0 for a normal and 6 for an
-# exponential distribution. For tables of word frequencies it is 20 to 50, and ranks gain 2 to 5 points over unit
-# variance; for other tables it is below 5, and ranks gain nothing. It was chosen on pima, ida_image, breast cancer
-# and two tables of word frequencies, and confirmed on wine, satimage, sonar, ionosphere and three others of word
-# frequencies.
+# exponential distribution, and much larger for frequencies of words, which are mostly 0. The limit is a choice beyond
+# an exponential distribution.
 _HEAVY = 10.0
 
 

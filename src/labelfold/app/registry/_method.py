@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from labelfold.app.registry._adapters import Labelled, Shape, set_task
+from labelfold.app.registry._adapters import OnLabelledRows, Shape, set_task
 from labelfold.app.registry._column_forms import AS_IS, TF_IDF, column_form, make_form
 from labelfold.app.registry._tuned import Tuned
 from labelfold.labels import Labels
@@ -293,7 +293,7 @@ def _parts(model: Any) -> list[Any]:
         return [part for _, step in model.steps for part in _parts(step)]
     if isinstance(model, Tuned):
         return _parts(model.estimator)
-    if isinstance(model, Labelled) and model.classifier is not None:
+    if isinstance(model, OnLabelledRows) and model.classifier is not None:
         reducer = getattr(model, "reducer", None)
         return [*([] if reducer is None else _parts(reducer)), *_parts(model.classifier)]
     return [model]

@@ -22,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import labelfold
-from labelfold.app.registry._adapters import Coded, Labelled, PerLabel, Shape, tags_of_task
+from labelfold.app.registry._adapters import OnClassCodes, OnLabelledRows, PerLabel, Shape, tags_of_task
 from labelfold.app.registry._method import HIDDEN, TUNED, Facts, at_most, method
 from labelfold.app.registry._reducers import principal_then
 from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm, tuned_in_unit
@@ -61,7 +61,7 @@ def _trees(kind: str) -> Callable[..., Any]:
     def build(k: int | None, shape: Shape, random_state: int | None) -> Any:
         model = Trees(kind, random_state=random_state)
         # trees treat a column with a range below 1e-7 as constant
-        return Labelled(Pipeline([("scale", StandardScaler(with_mean=False)), ("trees", model)]))
+        return OnLabelledRows(Pipeline([("scale", StandardScaler(with_mean=False)), ("trees", model)]))
 
     return build
 
@@ -95,11 +95,11 @@ def _propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]
     def build(k: int | None, shape: Shape, random_state: int | None, gamma: float | None = None) -> Any:
         if 8 * shape.n_rows**2 > MAX_GRAM_BYTES:
             # scikit-learn's RBF graph joins all pairs; its neighbour graph has no width to tune
-            return Coded(make(kernel="knn", **options))
+            return OnClassCodes(make(kernel="knn", **options))
         # gamma = 1 / (2 sigma^2): sigma is 1/4, 1/2, 1/8, 1 and 1/16 of the root mean square distance between two
         # rows, which is the square root of 2 for rows of unit spread
         gammas = around(4.0, 1 / 4)
-        model: Any = Coded(make(gamma=gammas[0] if gamma is None else gamma, **options))
+        model: Any = OnClassCodes(make(gamma=gammas[0] if gamma is None else gamma, **options))
         if gamma is None:
             model = Tuned(model, "estimator__gamma", gammas, power=0, hide=True, random_state=random_state)
         return Pipeline([("unit", UnitSpread()), ("propagation", model)])
@@ -117,7 +117,7 @@ def _propagation(make: Callable[..., Any], **options: Any) -> Callable[..., Any]
 )
 def svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
     """Return a linear SVM on all columns."""
-    return Labelled(linear_svm(random_state, C))
+    return OnLabelledRows(linear_svm(random_state, C))
 
 
 @classifier(
@@ -131,7 +131,7 @@ def svm(k: int | None, shape: Shape, random_state: int | None, C: float | None =
 )
 def rbf_svm(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
     """Return an RBF SVM on all columns. Its width is tuned, and its C unless given."""
-    return Labelled(_rbf(PerLabel(SVC()), "svm__estimator__", C, random_state))
+    return OnLabelledRows(_rbf(PerLabel(SVC()), "svm__estimator__", C, random_state))
 
 
 @classifier(
@@ -146,7 +146,7 @@ def logistic(k: int | None, shape: Shape, random_state: int | None, C: float | N
     """Return a logistic regression on all columns. Its C is tuned unless given."""
     model = PerLabel(LogisticRegression(max_iter=1000))
     # on separable rows the best C of a logistic loss is larger than that of a hinge loss
-    return Labelled(tuned_in_unit(model, "estimator__C", C, random_state, around(10.0)))
+    return OnLabelledRows(tuned_in_unit(model, "estimator__C", C, random_state, around(10.0)))
 
 
 extra_trees = classifier(
@@ -185,7 +185,7 @@ def naive_bayes(k: int | None, shape: Shape, random_state: int | None, alpha: fl
     """Return a naive Bayes classifier for counts. Its smoothing is tuned unless given."""
     model = PerLabel(MultinomialNB())
     # pseudo-counts of every word, for rows of unit spread
-    return Labelled(tuned_in_unit(model, "estimator__alpha", alpha, random_state, around(0.1, 0.1)))
+    return OnLabelledRows(tuned_in_unit(model, "estimator__alpha", alpha, random_state, around(0.1, 0.1)))
 
 
 @transductive(
@@ -199,7 +199,7 @@ def naive_bayes(k: int | None, shape: Shape, random_state: int | None, alpha: fl
 )
 def label_spreading(k: int | None, shape: Shape, random_state: int | None) -> Any:
     """Return label spreading over a graph of neighbours."""
-    return Coded(LabelSpreading(kernel="knn", alpha=0.2, max_iter=1000))
+    return OnClassCodes(LabelSpreading(kernel="knn", alpha=0.2, max_iter=1000))
 
 
 laprls = transductive(
@@ -280,7 +280,7 @@ def ridge_regression(
     k: int | None, shape: Shape, random_state: int | None, ridge: float | None = None
 ) -> Any:
     """Return a ridge regression on all columns. Its ridge is tuned unless given."""
-    return Labelled(tuned_in_unit(Ridge(), "alpha", ridge, random_state))
+    return OnLabelledRows(tuned_in_unit(Ridge(), "alpha", ridge, random_state))
 
 
 @regression(
@@ -310,7 +310,7 @@ def pca_ridge(k: int | None, shape: Shape, random_state: int | None, ridge: floa
 )
 def svr(k: int | None, shape: Shape, random_state: int | None, C: float | None = None) -> Any:
     """Return an RBF support vector regression on all columns. Its width is tuned, and its C unless given."""
-    return Labelled(_rbf(SVR(), "svm__", C, random_state))
+    return OnLabelledRows(_rbf(SVR(), "svm__", C, random_state))
 
 
 class Trees(ClassifierMixin, BaseEstimator):

@@ -22,13 +22,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import labelfold
-from labelfold.app.registry._adapters import Labelled, ReduceThenClassify, Shape
+from labelfold.app.registry._adapters import OnLabelledRows, ReduceThenClassify, Shape
 from labelfold.app.registry._method import HIDDEN, TUNED, Facts, Method, at_most, method
 from labelfold.app.registry._tuned import Tuned, UnitSpread, around, linear_svm
 from labelfold.labels import read_labels
 
-# Candidates for the number of components, the default first. They come from eight tables that are not those of
-# experiments/settings.py: the best number was 20 to 40 on six, and 2 to 5 on two, by up to 7 points.
+# Budget of five: candidates for the number of components, the default first, in steps of about a factor of 2.
+# experiments/settings.py compares the chosen number with the best one in hindsight.
 SIZES = (20, 40, 10, 5, 2)
 _DIRECTIONS = "Few features that tell classes or labels apart"
 semi_supervised = partial(method, use="Few features learned from all rows, labelled or not")
@@ -434,7 +434,7 @@ klnmf = parts(
 )(_parts_svm("KLNMF", corrected=True))
 
 
-class ScikitLDA(TransformerMixin, Labelled):
+class ScikitLDA(TransformerMixin, OnLabelledRows):
     """scikit-learn's LinearDiscriminantAnalysis on the labelled rows, with Ledoit and Wolf's shrinkage.
 
     It predicts from the embedding, as reduced-rank LDA does: by the distance to the class means and the priors.

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from labelfold.app.registry._adapters import (
-    Labelled,
+    OnLabelledRows,
     PerLabel,
     Shape,
     fit_grouped,
@@ -38,7 +38,9 @@ from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
 
-_FEW = 200  # most labelled rows for which folds are drawn several times
+# Budget: with more labelled rows folds are drawn once. The scores of one draw are then less noisy, and fits take
+# longer.
+_FEW = 200
 
 
 class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -66,9 +68,8 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     cv : int, default=5
         Number of folds; fewer if a class has fewer labels.
     repeats : int, default=2
-        Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. Four draws instead
-        of one gained 0.6 to 1.0 points with 50 labels, in the mean over six tables (image, waveform, usps, Digit1,
-        BCI, COIL) for LDA, SVM and logistic regression. Two draws cost half as much.
+        Number of draws of the folds for up to 200 labelled rows; one for more, or with ``hide``. With few
+        labels the scores of one draw are noisy; each further draw costs as much as the first.
     most_rows : int, default=2000
         Largest number of labelled rows for the comparison, stratified by class.
     hide : bool, default=False
@@ -303,7 +304,7 @@ def without_tuning(model: Any) -> Any:
         chosen = model.estimator_
     elif isinstance(model, Pipeline):
         chosen = Pipeline([(name, without_tuning(step)) for name, step in model.steps])
-    elif isinstance(model, Labelled):
+    elif isinstance(model, OnLabelledRows):
         chosen = copy.copy(model)
         chosen.classifier_ = without_tuning(model.classifier_)
     if hasattr(

@@ -30,6 +30,7 @@ COLOURS = (
 SYMBOLS = ("circle", "square", "triangle-up", "diamond")
 DASHES = ("solid", "dash", "dot", "dashdot")
 GREY = "#8a93a0"
+# Choices of presentation.
 _AT_FIRST = 6  # lines shown at first; the legend switches the others on
 _MIN_ROWS = 5  # in a group of similar confidence
 _STEPS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # limits of confidence between groups

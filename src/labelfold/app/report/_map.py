@@ -13,6 +13,7 @@ import numpy as np
 from labelfold.app.compare import Data, HeldOutPredictions, Map, Results
 from labelfold.rows import dense
 
+# Budgets of the size of the page, and choices of presentation.
 _MAX_CELLS = 1_000_000  # values of columns to colour by, one byte each
 _MAX_LABELS = 30  # labels to choose from, for several labels a row
 _NO_CLASS = np.iinfo(np.uint16).max

@@ -36,6 +36,7 @@ _MADE = {
     "results.csv": "one line a run; the same command goes on from it",
     "answer.json": "the answer for other programs",
 }
+# Choices of presentation.
 _MAX_IN_MATRIX = 25  # classes; with more there is a list of confused pairs
 _MAX_LISTED = 20  # rows of a list
 _MAX_COLUMNS = 8  # named for a component
@@ -79,7 +80,7 @@ def render(found: Results, folder: Path | None = None, made: Collection[str] = (
         "held": values["confusion"] and values["confusion"]["held"],
         "csv": values["numbers"]["csv"],
         "pictures": {
-            name: values[name] and values[name].get("pictures") for name in ("next_rows", "look_again")
+            name: values[name] and values[name].get("pictures") for name in ("next_rows", "doubtful_labels")
         },
     }
     return fill(
@@ -202,7 +203,7 @@ def context(found: Results, folder: Path | None, made: Collection[str] = ()) -> 
         "facts": facts(found),
         "maps": maps(found),
         "next": next_steps(found, folder, made),
-        "look_again": look_again(found),
+        "doubtful_labels": doubtful_labels(found),
         "next_rows": next_rows(found),
         "methods": methods(found),
         "numbers": numbers(found),
@@ -472,7 +473,7 @@ def how(found: Results) -> dict[str, Any]:
     }
 
 
-def look_again(found: Results) -> dict[str, Any] | None:
+def doubtful_labels(found: Results) -> dict[str, Any] | None:
     """Return the labels that held-out predictions contradict with high confidence."""
     told, data = found.review.left_out, found.data
     if told is None or data.facts.numbers or not np.isfinite(told.confidence).any():

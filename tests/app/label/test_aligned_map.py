@@ -1,11 +1,11 @@
-"""The moving map: neighbours stay neighbours, it moves and never jumps, and nothing breaks it."""
+"""The aligned map: neighbours stay neighbours, it moves and never jumps, and nothing breaks it."""
 
 import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
 from labelfold.app.label import _worker
-from labelfold.app.label._worker import MovingMap
+from labelfold.app.label._worker import AlignedMap
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def moved(before, after):
 def test_the_map_follows_the_classes_and_does_not_jump(rows, rng):
     pytest.importorskip("openTSNE", reason="openTSNE is not installed")
     first, kind = rows
-    moving = MovingMap(700)
+    moving = AlignedMap(700)
     last = moving.update(first, seconds=1)
     assert last.shape == (700, 2)
     assert last.dtype == np.float32
@@ -56,7 +56,7 @@ def test_the_map_follows_the_classes_and_does_not_jump(rows, rng):
 
 def test_two_sessions_have_the_same_map(rows):
     Z, _ = rows
-    np.testing.assert_array_equal(*(MovingMap(200).update(Z[:200], seconds=5) for _ in range(2)))
+    np.testing.assert_array_equal(*(AlignedMap(200).update(Z[:200], seconds=5) for _ in range(2)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_two_sessions_have_the_same_map(rows):
 )
 def test_embeddings_that_say_little(Z, rng):
     for first in (Z, rng.standard_normal((60, 4))):
-        moving = MovingMap(60)
+        moving = AlignedMap(60)
         for one in (first, Z, Z):
             points = moving.update(one, seconds=0.01)
             assert points.shape == (60, 2)
@@ -82,7 +82,7 @@ def test_embeddings_that_say_little(Z, rng):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_few_rows(n, rng):
-    moving = MovingMap(n)
+    moving = AlignedMap(n)
     for k in (2, 1, 3):
         assert np.isfinite(moving.update(rng.standard_normal((n, k)), seconds=0.01)).all()
 
@@ -90,5 +90,5 @@ def test_few_rows(n, rng):
 def test_without_a_layout_it_is_principal_components(rows, monkeypatch):
     monkeypatch.setattr(_worker, "find_spec", lambda name: None)
     first, kind = rows
-    points = MovingMap(700).update(3 * np.eye(3, 8)[np.minimum(kind, 2)] + 0.1 * first, seconds=0.1)
+    points = AlignedMap(700).update(3 * np.eye(3, 8)[np.minimum(kind, 2)] + 0.1 * first, seconds=0.1)
     assert together(points, np.minimum(kind, 2)) > 0.95
