@@ -38,7 +38,7 @@ test: $(VENV)/.test
 
 gpu:
 	LABELFOLD_TEST_DEVICE=cuda PYTHONPATH=src $(PYTHON) -m pytest -k "torch or device" tests/rows tests/discriminant \
-	  tests/factorization tests/subspace tests/numerics/test_kl_ratios.py $(ARGS)
+	  tests/factorization tests/subspace $(ARGS)
 
 SECONDS ?= 60
 SEED ?= 0

@@ -91,7 +91,7 @@ def test_what_the_factors_cannot_make_is_finite(container, dtype, size):
     assert not placed[:, 2].any()
 
 
-def testsolve_rows_rows_are_at_their_minimum(container):
+def test_rows_are_at_their_minimum(container):
     X, _, V = problem()
     v = V.sum(axis=0)
     rows = as_rows(container.make(X))
@@ -115,7 +115,7 @@ def testsolve_rows_rows_are_at_their_minimum(container):
 
 
 @pytest.mark.parametrize("k", [4, 8])
-def test_asolve_rows_row_does_not_depend_on_its_neighbours(k):
+def test_a_row_does_not_depend_on_its_neighbours(k):
     X, _, V = problem(k=k)
     v = V.sum(axis=0)
     together = as_rows(sparse.csr_array(X)).map(solve_rows, shared=(V, v, 1e-6, 2000))
