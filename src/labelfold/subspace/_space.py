@@ -3,7 +3,7 @@
 A `Space` holds products of directions with the rows, so that the pursuit is written once. S = X'X are the products of
 all rows, and Z are the labelled rows. In a `MatrixSpace` S is a d x d matrix, computed in one pass. In a `RowsSpace`
 every product with S is a pass. A `KernelSpace` (`_kernel_pcals.py`) has vectors of n coefficients, and the kernel
-matrix for S. `Source` reads the rows, and chooses between the first two.
+matrix for S. `TrainingData` reads the rows, and chooses between the first two.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LabelledSpace(NamedTuple):
     ones: np.ndarray
 
 
-class Source:
+class TrainingData:
     """Rows in their own columns: as a d x d matrix if that fits and pays off, otherwise read again for every step.
 
     Parameters
