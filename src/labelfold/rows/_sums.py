@@ -16,7 +16,10 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
-# Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
+# Budget: below this many multiplications in a pass SciPy's product is used, since it takes milliseconds, and loading
+# a compiled loop a second. SciPy's product holds the interpreter's lock, so that a second thread is of no use. On one
+# thread a loop takes 0.2 of the time for a Gram matrix, 0.9 to 2 for a product (benchmarks/limits.py --only
+# compiled).
 _SMALL_PRODUCT = 4_000_000
 # The C type of the routine's arguments, as far as it does not depend on the precision.
 _KNOWN = b"void (char *, char *, int *, int *, "
