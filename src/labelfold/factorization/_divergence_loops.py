@@ -46,7 +46,7 @@ def csr_ratios(data, indices, indptr, H, V, lowest):
     out = np.empty(data.size, dtype=V.dtype)
     for i in range(indptr.size - 1):
         h, j, end = H[i], indptr[i], indptr[i + 1]
-        # Four products at a time, for which h is read once: three quarters of the time.
+        # Four products at a time, for which h is read once.
         while j + 4 <= end:
             A, B, C, D = V[indices[j]], V[indices[j + 1]], V[indices[j + 2]], V[indices[j + 3]]
             a = b = c = d = V.dtype.type(0)

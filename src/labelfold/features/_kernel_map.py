@@ -44,9 +44,10 @@ _EPS = float(np.finfo(np.float64).eps)
 _CONSTANT, _HALF_LOST = 100 * _EPS, np.sqrt(_EPS)
 # Minimum eigenvalue of the kernel of landmarks, as in scikit-learn.
 _MIN_EIGENVALUE = 1e-12
-# Number of landmarks of "auto" if the kernel matrix exceeds the budget.
+# Budget: number of landmarks of "auto" if the kernel matrix exceeds ``max_gram_bytes``; theirs takes 8 MB.
 _LANDMARKS = 1000
-# Tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a kernel.
+# Precision: tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a
+# kernel.
 _NEGATIVE = 1e-3
 
 

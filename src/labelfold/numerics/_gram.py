@@ -209,7 +209,7 @@ class Gram:
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the same from the eigenvalues."""
         values, U = self.spectrum
-        # An eigenvector with a small eigenvalue has a share of the constant one, whose eigenvalue is 0.
+        # Round-off mixes the constant eigenvector, whose eigenvalue is 0, into eigenvectors with a small eigenvalue.
         U = U - U.mean(axis=0)
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)

@@ -261,8 +261,8 @@ def interior_minimum(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray) -> 
             break
         factor = linalg.cho_factor(A, overwrite_a=True)
 
-        # Products of alpha and low, and of room and high, after the step: 0 in the predictor, then those of a central
-        # point, less their part of second order.
+        # Targets of alpha * low and room * high after the step: 0 for the predictor; for the corrector those of a
+        # central point, less the second-order terms of the predictor.
         to_low = to_high = 0.0
         for corrected in (False, True):
             b = (to_low / alpha - to_high / room - gradient) / theta

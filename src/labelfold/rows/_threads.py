@@ -27,7 +27,8 @@ _release_limit = getattr(
 _WORTH = 2e5
 # Budget: entries of an array that a thread computes with at a time, 2.4 MB of float64.
 _PIECE = 300_000
-# Largest size of matrices whose factorisations and products gain little from a second thread.
+# Budget: maximum size of matrices whose factorisations and products, which take milliseconds, BLAS computes with one
+# thread.
 _SMALL = 512
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")

@@ -37,11 +37,11 @@ from labelfold.semi_supervised._graph import (
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 _EPS = float(np.finfo(np.float64).eps)
-# Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
+# Budget: up to this many columns (a matrix of 2 MB) the preconditioner is the whole matrix; with more it is a sketch.
 _MAX_WHOLE = 512
 # Number of columns of a sketch, and of a block of products (with n rows).
 _BLOCK = 64
-# Maximum number of times that the preconditioned iterations are restarted from the exact residual.
+# Budget: maximum number of times that the preconditioned iterations are restarted from the exact residual.
 _MAX_RESTARTS = 3
 
 

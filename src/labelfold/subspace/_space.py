@@ -21,16 +21,18 @@ from labelfold.labels import Labels
 from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg, provisional_center
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
-# Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
-# read again. And the largest size of a sparse row for which the same holds, about 128 entries: the cost of the pass
-# grows with their square.
+# Budget: maximum number of columns for which a d x d matrix (here 32 MB) is computed; with more columns only if data
+# is slow to read again. And the maximum bytes of a sparse row for which the same holds, about 128 entries: the cost
+# of the pass grows with their square.
 _MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
-# Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
+# Budget: maximum number of labelled rows whose Gram matrix (here 18 MB) is factorised; with more rows its systems are
+# solved iteratively.
 _FACTORISED = 1500
-# Largest number of columns for matrices that are factorised for every direction: larger ones would take most of the
-# time.
+# Budget: maximum number of columns for matrices that are factorised for every direction, since the time grows with
+# the cube of it.
 MAX_NEWTON = 512
-# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
+# Precision: weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least
+# squares.
 _NEARLY_FREE = 1e10
 
 
