@@ -1,23 +1,31 @@
-"""Sizes from which another way through labelfold.rows is faster: what its limits are based on.
+"""Sizes from which another method is faster: what labelfold's limits are based on.
 
-    python benchmarks/limits.py                  half a minute
-    python benchmarks/limits.py --only rows      only tables whose name contains this
+    OMP_NUM_THREADS=1 python benchmarks/limits.py                a minute
+    OMP_NUM_THREADS=1 python benchmarks/limits.py --only rows    only tables whose name contains this
 
-Each table has the time of the other way relative to the usual one, in turn, best of several: below 1 the other way is
-faster. The limit in use is named beside the table. On another machine it may be elsewhere by a factor of two.
+Each table has the time of the other method relative to the usual one, in turn, best of several: below 1 the other
+method is faster. The limit in use is named beside the table. On another machine it may be elsewhere by a factor of
+two.
 """
 
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
-from _common import best_of, options_of
-from labelfold.rows import as_rows
+from _common import best_of, documents, options_of
+from labelfold import LDA, SSDR
+from labelfold.discriminant import _ssdr as ssdr
+from labelfold.features import _anchors as anchors
+from labelfold.numerics import _gram as gram, _linear_svm as svm, _ridge_regression as ridge, linear_svm
+from labelfold.rows import Rows, _sums as sums, as_rows
 from labelfold.rows.adapters import _stream as stream
 
 # A size, and its time relative to the usual way.
@@ -49,8 +57,118 @@ def rows_between() -> Iterator[Point]:
             yield gap, ratio(lambda take=take: take(0), lambda take=take: take(10**9))
 
 
-TABLES = {
+def compiled_products() -> Iterator[Point]:
+    """Columns that sparse rows are multiplied with, by a compiled loop: 40,000 rows, 10 entries in each."""
+    rows = as_rows(sparse.random_array((40_000, 1000), density=0.01, format="csr", rng=0))
+    for k in (3, 10, 50):
+        M = np.ones((1000, k))
+
+        def multiply(limit: float, M: np.ndarray = M) -> None:
+            with mock.patch.object(sums, "_SMALL_PRODUCT", limit):
+                rows @ M
+
+        yield k, ratio(lambda run=multiply: run(np.inf), lambda run=multiply: run(0))
+
+
+def compiled_gram() -> Iterator[Point]:
+    """Multiplications in the Gram matrix of sparse rows, by a compiled loop: 10 entries in each row, 300 columns."""
+    for n in (1_000, 10_000, 40_000):
+        rows = as_rows(sparse.random_array((n, 300), density=1 / 30, format="csr", rng=0))
+
+        def multiply(limit: float, rows: Rows = rows) -> None:
+            with mock.patch.object(sums, "_SMALL_PRODUCT", limit):
+                rows.gram()
+
+        yield 3000 * n, ratio(lambda run=multiply: run(np.inf), lambda run=multiply: run(0))
+
+
+def several_ridges() -> Iterator[Point]:
+    """Ridges of one matrix, by a tridiagonal form: 1,000 columns, 20 targets."""
+    rng = np.random.default_rng(0)
+    X, M = rng.standard_normal((1500, 1000)), rng.standard_normal((1000, 20))
+    G = X.T @ X
+    for count in (2, 3, 5, 10):
+
+        def solve(limit: float, count: int = count) -> None:
+            with mock.patch.object(gram, "_MIN_RIDGES", limit):
+                found, ridges = gram.Gram(G.copy(), size=1500), np.logspace(0, 3, count)
+                found.expect(ridges)
+                for one in ridges:
+                    found.solve(M, one)
+
+        yield count, ratio(lambda run=solve: run(np.inf), lambda run=solve: run(0), times=2)
+
+
+def iterations_first() -> Iterator[Point]:
+    """Cost of a factorisation, in iterations, which are tried before it: LDA on 3,000 documents."""
+    for n_classes in (10, 50, 100, 200):
+        X, Y = documents(3000, 20_000, n_classes)
+        y = Y.argmax(axis=1)
+        rows = as_rows(X)
+
+        def fit(limit: float, X: sparse.csr_array = X, y: np.ndarray = y) -> None:
+            with mock.patch.object(ridge, "_MIN_WORTH", limit):
+                LDA(ridge=1.0).fit(X, y)
+
+        worth = ridge.iterations_worth(rows, n_classes)
+        yield worth, ratio(lambda run=fit: run(np.inf), lambda run=fit: run(0), times=2)
+
+
+def eigenvectors_of_a_matrix() -> Iterator[Point]:
+    """Columns of dense rows for which SSDR iterates, in place of a matrix of all columns: 5,000 rows."""
+    rng = np.random.default_rng(0)
+    for d in (250, 500, 1000, 2000):
+        X, y = rng.standard_normal((5000, d)), np.arange(5000) % 5
+        X[:, :5] += 2.0 * np.eye(5)[y]
+
+        def fit(limit: float, X: np.ndarray = X, y: np.ndarray = y) -> None:
+            with mock.patch.object(ssdr, "_FEW_COLUMNS", limit):
+                SSDR(n_components=4).fit(X, y)
+
+        yield d, ratio(lambda run=fit: run(np.inf), lambda run=fit: run(0), times=2)
+
+
+def interior_point() -> Iterator[Point]:
+    """Columns of an SVM that ends by an interior-point method, after coordinate steps: 1,000 rows, C = 1.
+
+    Without it, 1,000 rounds of coordinate steps end short of the tolerance from 128 columns on.
+    """
+    rng = np.random.default_rng(0)
+    for d in (10, 30, 64, 128, 200):
+        X = rng.standard_normal((1000, d))
+        y = np.where(X @ rng.standard_normal(d) + 2.0 * rng.standard_normal(1000) > 0, 1.0, -1.0)
+
+        def fit(limit: float, X: np.ndarray = X, y: np.ndarray = y) -> None:
+            with mock.patch.object(svm, "_FEW_COLUMNS", limit), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                linear_svm(X, y)
+
+        yield d, ratio(lambda run=fit: run(0), lambda run=fit: run(np.inf), times=2)
+
+
+def centred_search() -> Iterator[Point]:
+    """Entries of anchors that are centred for the search of a single row: 500 columns."""
+    rng = np.random.default_rng(0)
+    row = rng.standard_normal((1, 500))
+    for m in (32, 128, 256, 1024):
+        some = anchors.Anchors(rng.standard_normal((m, 500)))
+
+        def search(limit: float, some: anchors.Anchors = some) -> None:
+            with mock.patch.object(anchors, "_CENTRED_ENTRIES", limit):
+                some.nearest(row, 5)
+
+        yield 500 * m, ratio(lambda run=search: run(0), lambda run=search: run(np.inf))
+
+
+TABLES: dict[str, tuple[Callable[[], Iterator[Point]], float | None]] = {
     "rows that are read and not wanted": (rows_between, stream._MAX_GAP),
+    "compiled products of sparse rows": (compiled_products, None),
+    "compiled Gram matrix of sparse rows": (compiled_gram, sums._SMALL_PRODUCT),
+    "ridges for a tridiagonal form": (several_ridges, gram._MIN_RIDGES),
+    "iterations before a factorisation": (iterations_first, ridge._MIN_WORTH),
+    "iterations of SSDR": (eigenvectors_of_a_matrix, ssdr._FEW_COLUMNS),
+    "interior-point method of an SVM": (interior_point, svm._FEW_COLUMNS),
+    "centred search of anchors": (centred_search, anchors._CENTRED_ENTRIES),
 }
 
 
@@ -60,7 +178,8 @@ def main() -> None:
     for name, (points, limit) in TABLES.items():
         if given.only not in name:
             continue
-        print(f"{name}: {' '.join((points.__doc__ or '').split())} The limit is {limit:,.0f}.")
+        used = "" if limit is None else f" The limit is {limit:,.0f}."
+        print(f"{name}: {' '.join((points.__doc__ or '').split())}{used}")
         for size, found in points():
             print(f"{size:14,.0f}  {found:5.2f}")
 

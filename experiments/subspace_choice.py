@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from common import Report
 from data_sets import complete, load, reduced, rng_of
 from labelfold.subspace._search import pursue
-from labelfold.subspace._source import MatrixSpace
+from labelfold.subspace._space import MatrixSpace
 from result_rows import Results, grouped, mean_and_error, row_key, values, words
 from subspace_methods import FOLD_TOL, SIZES, Principal, Rows, Task, noise_of
 

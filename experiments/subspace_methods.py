@@ -32,7 +32,7 @@ from labelfold.rows import as_rows
 from labelfold.semi_supervised._graph import laplacian, nearest, neighbour_graph
 from labelfold.semi_supervised._laprls import deformed_columns, solve_deformed
 from labelfold.subspace._search import pursue
-from labelfold.subspace._source import MatrixSpace, Space
+from labelfold.subspace._space import MatrixSpace, Space
 from result_rows import words
 
 # The paper's grids.

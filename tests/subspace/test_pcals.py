@@ -612,9 +612,9 @@ def test_folds_are_what_fits_on_them_would_be():
     seen = []
 
     class Watched(PCALS):
-        def _pursue(self, source, which, k, callback=None):
+        def _pursue(self, data, which, k, callback=None):
             seen.append((which, k))
-            return super()._pursue(source, which, k, callback)
+            return super()._pursue(data, which, k, callback)
 
     model = Watched("cv", candidates=[2, 3, 5], cv=4, repeats=2).fit(X, y)
     assert [k for _, k in seen] == [5] * 8 + [model.n_components_]  # one fit a fold, and the last

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 from labelfold.base import HostRows, fitting
 from labelfold.discriminant._opls import OPLS
 from labelfold.discriminant._two_stage import (
-    ROUND_OFF,
     Directions,
     LabelSummary,
     directions,
@@ -19,6 +18,7 @@ from labelfold.discriminant._two_stage import (
     summarised,
 )
 from labelfold.labels import score_targets
+from labelfold.numerics import ROUND_OFF
 
 
 class CCA(OPLS):

@@ -16,8 +16,9 @@ from labelfold.numerics import MAX_GRAM_BYTES, RandomRows, largest_eigenvectors,
 from labelfold.rows import Block, Centered, Rows
 from labelfold.utils import Interval, Progress, warn_user
 
-# Maximum number of columns for which a d x d matrix is faster than iterations. It is also used if nearly all
-# directions are requested.
+# Maximum number of columns for which a d x d matrix is used in place of iterations, which take 1.5 times as long at
+# 1,000 columns and 0.9 times at 2,000 (benchmarks/limits.py --only SSDR). It is also used if nearly all directions
+# are requested.
 _FEW_COLUMNS = 1000
 # An eigenvalue is zero if it is smaller than this many units of round-off.
 _PLACES = 10

@@ -45,6 +45,7 @@ from labelfold.features import KernelMap, kernel_map
 from labelfold.labels import Labels
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import (
+    ROUND_OFF,
     KernelProblem,
     RidgeProblem,
     RidgeSolution,
@@ -57,8 +58,6 @@ from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 # Eigenvalues whose relative difference is below this are treated as equal.
 _EQUAL = 1e-9
-# Values below this share of the largest one, times the larger side of X, are zero up to round-off.
-ROUND_OFF = 10 * float(np.finfo(np.float64).eps)
 
 
 class LabelledRows(NamedTuple):

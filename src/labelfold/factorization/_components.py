@@ -76,7 +76,7 @@ class Factorisation(Iterative, Reducer):
         return H
 
 
-class Parts(Factorisation):
+class AdditiveFactorisation(Factorisation):
     """A factorisation that models rows as sums of its components alone."""
 
     def inverse_transform(self, H: Any) -> np.ndarray:
@@ -137,7 +137,7 @@ class Parts(Factorisation):
         return self.components_
 
 
-class NonnegativeParts(Parts):
+class NonnegativeFactorisation(AdditiveFactorisation):
     """A factorisation X = H V' with non-negative factors."""
 
     _parameter_constraints = {

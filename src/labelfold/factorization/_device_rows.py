@@ -26,10 +26,10 @@ from array_api_compat import array_namespace, device
 
 # Rounds in which all wrong variables are exchanged although their number does not fall; then one at a time is.
 _PATIENCE = 3
-# A slope that is round-off, relative to the largest number of the linear term.
-_ROUND_OFF = 1e-12
-# A rise of the divergence that is round-off, relative to the row's sum.
-_RISE = 1e-13
+# Precision: a slope that is round-off, relative to the largest number of the linear term.
+_SLOPE = 1e-12
+# Precision: a rise of the divergence that is round-off, relative to the row's sum, in the compiled loops too.
+ROUND_OFF = 1e-13
 # Modelled values are at least this share of the value, so that the square of their ratio is a number.
 _SHARE = 1e-60
 
@@ -77,14 +77,14 @@ def divergence_rows(X: Any, V: Any, tol: float, max_iter: int = 50) -> Any:
         b = (K @ H[:, :, None])[:, :, 0] - (v - slopes)
         direction, share = _nonnegative_minimum(K, b, H > 0) - H, 1.0
         trial, _, found = modelled(X, H + direction)
-        rose = ~(found <= loss + _RISE * sums)  # also if it is NaN
+        rose = ~(found <= loss + ROUND_OFF * sums)  # also if it is NaN
         while bool(xp.any(rose)):
             share = 0.5 * share
             # A multiplicative update never raises the divergence.
             shorter = H + share * direction if share > 1e-6 else H * factors
             trial = xp.where(rose[:, None], shorter, trial)
             found = modelled(X, trial)[2]
-            rose = rose & ~(found <= loss + _RISE * sums) & (share > 1e-6)
+            rose = rose & ~(found <= loss + ROUND_OFF * sums) & (share > 1e-6)
         return (X, trial), H, done
 
     H = xp.ones((X.shape[0], k), dtype=X.dtype, device=device(X)) * xp.astype(v > 0, X.dtype)
@@ -112,7 +112,7 @@ def _nonnegative_minimum(K: Any, B: Any, free: Any) -> Any:
         system = K_of_row * (f[:, :, None] * f[:, None, :]) + (1 - f)[:, :, None] * eye * _size(xp, K_of_row)
         z = xp.linalg.solve(system, (b * f)[:, :, None])[:, :, 0] * f
         slope = (K_of_row @ z[:, :, None])[:, :, 0] - b if each else z @ K - b
-        wrong = (free & (z < 0)) | (~free & (slope < -_ROUND_OFF * xp.max(xp.abs(b), axis=1)[:, None]))
+        wrong = (free & (z < 0)) | (~free & (slope < -_SLOPE * xp.max(xp.abs(b), axis=1)[:, None]))
         count = xp.count_nonzero(wrong, axis=1)
         fewer = count < best
         left = xp.where(fewer, xp.full_like(left, _PATIENCE), left - 1)

@@ -29,7 +29,7 @@ from labelfold.rows import (
     to_host,
 )
 
-# Temporary arrays of Newton steps for rows on a device.
+# Budget: bytes of temporary arrays of Newton steps for rows on a device.
 _NEWTON_BYTES = 2_000_000_000
 
 

@@ -27,20 +27,18 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labelfold.factorization._device_rows import ROUND_OFF
 from labelfold.factorization._divergence import floor
 from labelfold.rows import row_products, run, run_jobs, shares, special
 from labelfold.utils import FAST, compiled
 
 _compile = compiled(FAST)
-# The gap at which a row stops. It is small: near the minimum h has half of the digits of the divergence.
+# Precision: the gap at which a row stops. It is small: near the minimum h has half of the digits of the divergence.
 _EXACT = 1e-8
 # Sweeps over the components: after `_IDLE` of them a component that has stayed at 0 is tried again, after `_JOINT` of
 # them there is a Newton step of all components that are not 0, and after `_PATIENT` of them a row may stop at the
 # tolerance of the caller, which is tested after each Newton step.
 _IDLE, _JOINT, _PATIENT = 4, 12, 200
-# A rise of the divergence that is round-off, relative to the row's sum, and the ridge of a Newton step, relative to
-# the largest entry of its diagonal.
-_ROUND_OFF = 1e-13
 
 
 def csr_ratios(
@@ -207,7 +205,7 @@ def _solve_row(W, entries, n, mass, v, work, lowest, tol, max_sweeps):
     best, exact, near = np.inf, min(_EXACT, tol), True
     for sweep in range(max_sweeps):
         loss = _model(W, entries, n, mass, v, h)
-        raised = not loss <= best + _ROUND_OFF * mass  # also if it is NaN
+        raised = not loss <= best + ROUND_OFF * mass  # also if it is NaN
         if raised:
             h[:] = best_h
             _model(W, entries, n, mass, v, h)
@@ -320,7 +318,7 @@ def _joint_step(W, entries, n, v, h):
     if not 0 < size < np.inf:
         return
     for a in range(free.size):
-        Q[a, a] += _ROUND_OFF * size
+        Q[a, a] += ROUND_OFF * size
     step = np.linalg.solve(Q, slope)
     for a in range(free.size):
         h[free[a]] = max(h[free[a]] + step[a], 0.0)

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import Decisions, Iterates, constraints, fitting
 from labelfold.factorization._components import (
+    AdditiveFactorisation,
     InitialFactors,
-    Parts,
     check_matrix,
     chosen,
     component_scale,
@@ -34,7 +34,7 @@ from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 
 
-class DRSVM(Decisions, Parts):
+class DRSVM(Decisions, AdditiveFactorisation):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     It computes a low-rank factorisation of all rows in which linear SVMs separate the labelled ones:
@@ -179,7 +179,7 @@ class DRSVM(Decisions, Parts):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        **Parts._parameter_constraints,
+        **AdditiveFactorisation._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         **constraints("svm_penalty", "reconstruction", "factor_penalty", "intercept_scaling"),
         **constraints("center", "fit_intercept"),

@@ -27,7 +27,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from labelfold.base import Iterates, constraints, descend, fitting
-from labelfold.factorization._components import NonnegativeParts, factor_start
+from labelfold.factorization._components import NonnegativeFactorisation, factor_start
 from labelfold.factorization._divergence import (
     divergence,
     extrapolated,
@@ -42,18 +42,19 @@ from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows, as_rows, single_blas
 from labelfold.utils import warn_user
 
-# Growth of the extrapolation while it is accepted.
+# Growth of the extrapolation while it is accepted: it doubles in 14 iterations. A rejected one halves it.
 _GROWTH = 1.05
 # Extrapolation lowers an entry by at most this share of it, because an entry near zero recovers slowly.
 _MAX_FALL = 0.05
-# The sample that improves random initial values: its largest number of rows, and its smallest for each component.
+# Budget of the sample that improves random initial values: its maximum number of rows, and
+# its minimum number for each component, so that several rows determine one.
 _SAMPLE, _ROWS_EACH = 20_000, 8
 
 
-class DivergenceNMF(NonnegativeParts):
+class DivergenceNMF(NonnegativeFactorisation):
     """A non-negative factorisation X = H V' by I-divergence."""
 
-    _parameter_constraints = {**NonnegativeParts._parameter_constraints, **constraints("corrected")}
+    _parameter_constraints = {**NonnegativeFactorisation._parameter_constraints, **constraints("corrected")}
 
     def _embed(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)

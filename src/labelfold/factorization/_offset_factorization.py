@@ -35,9 +35,10 @@ from labelfold.labels import Labels
 from labelfold.rows import Centered, Rows, single_blas
 from labelfold.utils import StrOptions, warn_user
 
-# A smaller relative decrease is round-off.
+# Precision: a smaller relative decrease is round-off.
 ROUND_OFF = 1e-14
-# Number of steps of L-BFGS before its metric is computed again, and a step of linearised classifiers is tried.
+# Budget: number of steps of L-BFGS before its metric is computed again, and a step of linearised classifiers is
+# tried.
 _ROUND = 30
 
 

@@ -228,9 +228,9 @@ def _free(K, low, high, s, error, flat):
     old, old_error = s.copy(), error.copy()
     lack, moved = error[where], np.zeros(m)
     left = np.ones(m)  # 0 for a variable that has met its bound
-    # With A the matrix of the variables left and B its inverse: B lack and B 1.
+    # B lack and B 1, where B is the inverse of the matrix A of the variables that have not met their bounds.
     ahead_free, ones = _solved(L, lack), _solved(L, left)
-    columns = np.empty((m, m))  # B loses column column' when a variable leaves A
+    columns = np.empty((m, m))  # B is reduced by column column' when a variable leaves A
     for n_met in range(m):
         bias = ahead_free.sum() / ones.sum()
         ahead = (ahead_free - bias * ones) * left
@@ -276,7 +276,7 @@ def _free(K, low, high, s, error, flat):
     _balance(K, low, high, s, error)
     for p in range(m):
         t = where[p]
-        # The steps sum to 0, so a bias changes nothing but round-off, which would otherwise exceed a small gain.
+        # The steps sum to 0, so the gain does not depend on the bias; subtracting it reduces round-off.
         gain += (s[t] - old[t]) * (0.5 * (error[t] + old_error[t]) - bias)
     if not gain > 0.0:
         s[:] = old

@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 
 from labelfold.factorization._components import (
     InitialFactors,
-    NonnegativeParts,
+    NonnegativeFactorisation,
     check_matrix,
     factor_start,
     nonnegative_least_squares,
@@ -21,7 +21,7 @@ from labelfold.numerics import count_negative, refuse_negative
 from labelfold.rows import Block, Rows
 
 
-class SquaredNMF(NonnegativeParts):
+class SquaredNMF(NonnegativeFactorisation):
     """A non-negative factorisation X = H V' by least squares that uses labels."""
 
     def _embed(self, rows: Rows) -> Any:

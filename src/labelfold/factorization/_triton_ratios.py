@@ -21,11 +21,12 @@ import torch
 import triton
 import triton.language as tl
 
-# Rows and columns of a tile.
+# Budget: rows and columns of a tile, whose ratios take 16 kB in float32.
 _ROWS = _COLUMNS = 64
-# Rows whose sums are kept in float32 before they are added up in float64.
+# Precision: rows whose sums are kept in float32 before they are added up in float64. The round-off of a sum is about
+# the square root of its length, here 64 units.
 _RUN = 4096
-# Numbers that are read at once, if all rows begin at a multiple of as many.
+# Numbers of float32 in 16 bytes, which a thread reads at once if all rows begin at a multiple of as many.
 _UNIT = 4
 # One compiled loop serves all lengths of rows. They are given in units, so that the compiler knows what divides them.
 _any_length = triton.jit(do_not_specialize=["d", "stride"])

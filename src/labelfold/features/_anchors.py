@@ -42,17 +42,21 @@ from labelfold.rows import (
     to_host,
 )
 
-# k-means is fitted on at most this many rows for each anchor.
+# Budget: k-means is fitted on at most this many rows for each anchor, whatever the number of rows.
 _ROWS_AN_ANCHOR = 40
-# Above this many rows an anchor, k-means works on mini-batches.
+# Budget: with more rows than this for each anchor, k-means works on mini-batches.
 _BATCHES_FROM = 10
-# All rows are anchors if there are at most this many times as many rows as requested anchors.
+# All rows are anchors up to this ratio of rows to requested anchors: k-means
+# would have too few rows for each centre.
 _ALL_ROWS = 1.5
-# Up to this many entries (anchors times columns), anchors are means of rows; beyond it they are rows.
+# Budget of memory: up to this many entries (32 MB) anchors are means of rows, which are dense. Beyond it each anchor
+# is one of the rows, which may be sparse.
 _DENSE_ENTRIES = 4_000_000
-# Anchors of at most this many entries are centred in each search; more would take long.
+# Anchors of at most this many entries are centred in each search: with these the search of a single row takes 1.6
+# times as long, with four times as many entries 3 to 6 times (benchmarks/limits.py --only anchors).
 _CENTRED_ENTRIES = 131_072
-# Eigenvalues sigma^2 are round-off below this (u_j is divided by sigma_j), and equal to 1 up to this difference.
+# About the square root of the round-off of float64. Eigenvalues sigma^2 below it are left out, since u_j is divided
+# by sigma_j; those within it of 1 count as 1.
 _TOLERANCE = 1e-8
 # Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4

@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import (
 )
 from sklearn.utils import check_random_state
 
-from labelfold.numerics import count_negative, refuse_negative, row_spread
+from labelfold.numerics import ROUND_OFF, count_negative, refuse_negative, row_spread
 from labelfold.rows import (
     Rows,
     dense,
@@ -44,11 +44,10 @@ _EPS = float(np.finfo(np.float64).eps)
 _CONSTANT, _HALF_LOST = 100 * _EPS, np.sqrt(_EPS)
 # Minimum eigenvalue of the kernel of landmarks, as in scikit-learn.
 _MIN_EIGENVALUE = 1e-12
-# Number of landmarks of "auto" if the kernel matrix exceeds the budget.
+# Budget: number of landmarks of "auto" if the kernel matrix exceeds ``max_gram_bytes``; theirs takes 8 MB.
 _LANDMARKS = 1000
-# Values of a kernel matrix below this many times n eps are round-off, relative to its diagonal.
-_ROUND_OFF = 10
-# Tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a kernel.
+# Precision: tolerance for negative residuals of the kernel, relative to its largest value; beyond it K is not a
+# kernel.
 _NEGATIVE = 1e-3
 
 
@@ -93,7 +92,7 @@ class KernelMap(BaseEstimator):
         """
         largest = float(np.trace(K)) / len(K)
         found = largest - float(K.mean())
-        return found if found > _ROUND_OFF * len(K) * _EPS * abs(largest) else 1.0
+        return found if found > ROUND_OFF * len(K) * abs(largest) else 1.0
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of some rows, in double precision."""
@@ -371,7 +370,7 @@ def refuse_infinite(K: Any) -> None:
 
 def round_off(K: np.ndarray) -> float:
     """Return the size of residuals of the diagonal of a kernel matrix that are round-off."""
-    return _ROUND_OFF * len(K) * _EPS * float(np.diagonal(K).max(initial=0.0))
+    return ROUND_OFF * len(K) * float(np.diagonal(K).max(initial=0.0))
 
 
 def cholesky_features(K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

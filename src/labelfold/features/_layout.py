@@ -14,7 +14,7 @@ from labelfold.features._anchors import Anchors, joined
 # Iterations of t-SNE with early exaggeration, followed by twice as many without it. From an earlier layout there are
 # this many, without exaggeration.
 _ITERATIONS = 100
-# Iterations between checks of the time limit.
+# Budget: iterations between checks of the time limit.
 _UNCHECKED = 10
 
 # Number of nearest landmarks among which another row is placed.

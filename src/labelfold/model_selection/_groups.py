@@ -12,8 +12,8 @@ from scipy.sparse.csgraph import connected_components
 
 from labelfold.labels import as_array, missing_cells
 
-# The correlation within groups is estimated as if there were this many further groups in which it is 1. With few
-# groups the estimate is too uncertain to rely on.
+# A prior: the correlation within groups is estimated as if there were this many further groups in which it is 1. With
+# few groups the estimate is too uncertain to rely on.
 _CAUTION = 10
 
 

@@ -3,6 +3,7 @@ from ._block_cg import (
     preconditioned_cg as preconditioned_cg,
 )
 from ._gram import (
+    ROUND_OFF as ROUND_OFF,
     Gram as Gram,
     provisional_center as provisional_center,
 )

@@ -15,7 +15,7 @@ from labelfold.rows import add_product
 Operator = Callable[[np.ndarray], np.ndarray]
 # Number of iterations over which the rate of convergence is estimated: with fewer, a plateau looks like stagnation.
 _WINDOW = 5
-# Orthogonality tolerance; steps are optimal to this relative error.
+# Precision: orthogonality tolerance; steps are optimal to this relative error.
 _ORTHONORMAL = 1e-2
 
 
@@ -80,7 +80,7 @@ def block_cg(
         return float((column_norms(C) / norms).max(initial=0.0))
 
     X = np.zeros(B.shape)
-    # The residual is Q C throughout, even if Q is not orthonormal to the last digit.
+    # The residual is exactly Q C, also where the columns of Q are orthonormal only to the tolerance.
     Q, C = thin_qr(B, _ORTHONORMAL)
     P, spare = Q.copy(), np.empty_like(Q)
     residuals = [relative(C)]
@@ -314,7 +314,7 @@ def nystrom_sketch(operator: Operator, n: int, rank: int, rng: Any) -> Sketch:
     core = omega.T @ Y
     values, vectors = np.linalg.eigh((core + core.T) / 2 + shift * np.eye(rank))
     half = (Y + shift * omega) @ (vectors / np.sqrt(np.maximum(values, shift)))
-    # The eigenvectors of half half' from those of the small half'half.
+    # The eigenvectors of half half' (n x n) follow from those of half'half (rank x rank).
     squares, turn = np.linalg.eigh(half.T @ half)
     keep = squares - shift > rank * np.sqrt(eps) * squares[-1]
     U, _ = thin_qr(half @ (turn[:, keep] / np.sqrt(squares[keep])))

@@ -12,18 +12,23 @@ from scipy import linalg
 from labelfold.rows import Rows, triangle_of
 
 EPS = float(np.finfo(np.float64).eps)
+# Precision: singular values and eigenvalues below this share of the largest one, times the larger side of the matrix,
+# are zero up to round-off.
+ROUND_OFF = 10 * EPS
 # A Cholesky factor of X'X is trusted if it keeps half of the digits: round-off times its condition number is below.
 _TRUSTED = np.sqrt(EPS)
-# A direction is determined by the data if its singular value exceeds this many times their rounding errors.
+# Precision: a direction is determined by the data if its singular value exceeds this many times their rounding
+# errors.
 _ROUNDED = 2.0
 # A column takes no part in a linear dependence if its coefficient is below the first value times its rounding errors,
 # and its norm above the second value times them.
 _NO_PART, _WELL_KNOWN = 10.0, 1e3
-# Maximum number of directions whose norms on the rows are measured; of more directions, random mixtures.
+# Budget: norms on the rows are computed of at most this many directions, or of as many random mixtures of more.
 _MAX_MEASURED = 4
-# Number of rows that are processed at a time: few enough for the cache.
+# Number of rows that are processed at a time: 1,000 columns of them take 768 kB, which the cache of a core holds.
 WIDTH = 96
-# Minimum number of ridges for which a tridiagonal form is faster than Cholesky factors.
+# Minimum number of ridges for which a tridiagonal form is faster than Cholesky factors: the same time at 5, 0.6 of it
+# at 10 (benchmarks/limits.py --only ridges).
 _MIN_RIDGES = 5
 
 
@@ -204,7 +209,7 @@ class Gram:
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the same from the eigenvalues."""
         values, U = self.spectrum
-        # An eigenvector with a small eigenvalue has a share of the constant one, whose eigenvalue is 0.
+        # Round-off mixes the constant eigenvector, whose eigenvalue is 0, into eigenvectors with a small eigenvalue.
         U = U - U.mean(axis=0)
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)

@@ -26,8 +26,8 @@ from labelfold.utils import warn_user
 # rows are scaled first.
 _MIN_SQUARE = np.cbrt(np.finfo(np.float64).tiny)
 # With few columns, and dense rows of at most this size in bytes, an interior-point method follows this many rounds of
-# coordinate steps. Coordinate steps alone converge more and more slowly as C grows: with 400 rows, 10 columns and
-# C = 100 they stop after 1,000 rounds at a gap of 0.5.
+# coordinate steps. With up to 64 columns that takes half of the time; with 128 the coordinate steps alone end after
+# 1,000 rounds without converging (benchmarks/limits.py --only SVM).
 _ROUNDS, _FEW_COLUMNS, _MAX_DENSE = 16, 129, 64e6
 # Maximum number of steps of the interior-point method, which takes 10 to 25; its gap at the end, relative to the sum
 # of alpha; the smallest diagonal of its systems, relative to the squared norms of the rows; and the share of the way
@@ -261,8 +261,8 @@ def interior_minimum(Z: np.ndarray, upper: np.ndarray, diagonal: np.ndarray) -> 
             break
         factor = linalg.cho_factor(A, overwrite_a=True)
 
-        # Products of alpha and low, and of room and high, after the step: 0 in the predictor, then those of a central
-        # point, less their part of second order.
+        # Targets of alpha * low and room * high after the step: 0 for the predictor; for the corrector those of a
+        # central point, less the second-order terms of the predictor.
         to_low = to_high = 0.0
         for corrected in (False, True):
             b = (to_low / alpha - to_high / room - gradient) / theta

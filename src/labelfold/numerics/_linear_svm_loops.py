@@ -13,12 +13,13 @@ import numpy as np
 from labelfold.utils import FAST, compiled, dot
 
 _compile = compiled(FAST)
-# A coordinate with a smaller gradient is not changed.
+# Precision: a coordinate with a smaller gradient is not changed.
 _STILL = 1e-14
-# Weights this small relative to the rows that they are sums of are round-off: alpha is not scaled up for them.
+# Precision: weights this small relative to the rows that they are sums of are round-off: alpha is not scaled up for
+# them.
 _NEGLIGIBLE = 1e-9
-# Shrunk coordinates take part again at the latest after as many visits as this many full rounds have: without them,
-# the few active coordinates may converge very slowly.
+# Budget: shrunk coordinates take part again at the latest after as many visits as this many full rounds have: without
+# them, the few active coordinates may converge very slowly.
 _PATIENCE = 10
 
 

@@ -21,18 +21,21 @@ from labelfold.numerics._block_cg import (
     shifted_cg,
     thin_qr,
 )
-from labelfold.numerics._gram import EPS
+from labelfold.numerics._gram import ROUND_OFF
 from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
 from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
 from labelfold.utils import warn_user
 
-# Reduction of the residual that a run must achieve for another one of its kind to follow.
+# Budget: a run is followed by another one of its kind only if it has reduced the residual to this share.
 _MIN_GAIN = 0.5
-# Minimum ratio of the residual of the recurrence to the true one that is not taken for stagnation.
+# Precision: lower bound of the ratio of the residual of the recurrence to the true one. The next run iterates to a
+# tolerance that is smaller by this ratio, but not by more than a digit.
 _MIN_SHARE = 0.1
-# Number of shared iterations allowed for each ridge: streamed rows (False), or rows in memory (True).
+# Budget of shared iterations for each ridge: for streamed rows (False) the cost of a sketch and its iterations, for
+# rows in memory (True), where an iteration is cheap, more.
 _EACH = {False: 30, True: 100}
-# Minimum ridge for which columns are scaled, relative to their mean squared norm.
+# Precision: minimum ridge for which columns are scaled, relative to their mean squared norm. Scaled iterations leave
+# the range of X', and divide what they find outside it by the ridge.
 _MIN_RIDGE = 1e-3
 
 
@@ -158,7 +161,7 @@ class KrylovProblem(RidgeProblem):
                 tol *= self.tol / (2 * here.residual)
                 worth_another |= not answer.n_iter
             else:
-                # The next run shall reach the tolerance, by as much as the residual is larger than its recurrence.
+                # The next run gets a tolerance that is smaller by the ratio of the recurrence to the residual.
                 tol = min(tol, max(_MIN_SHARE, answer.residual / here.residual) * self.tol)
             if slow and sketch is None:
                 sketch = side.sketch
@@ -180,7 +183,7 @@ class KrylovProblem(RidgeProblem):
         n, d = self.X.shape
         if not (ridge > 0 and self.X.in_memory and n < d):
             return self.columns
-        # Vectors up to twice as long pay off, since columns can be scaled and rows cannot.
+        # The column side is used although its vectors are up to twice as long: columns can be scaled, rows cannot.
         return self.rows if 2 * n < d or self.columns.scaling(ridge) is None else self.columns
 
     def _start(self, ridge: float, start: RidgeSolution | None) -> tuple[Iterate, int]:
@@ -229,7 +232,7 @@ def target_basis(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sizes = column_norms(T)
     Q, R = thin_qr(T / np.where(sizes > 0, sizes, 1.0))
     U, s, Vt = np.linalg.svd(R)
-    keep = s > 10 * max(T.shape) * EPS * s.max(initial=0.0)
+    keep = s > max(T.shape) * ROUND_OFF * s.max(initial=0.0)
     return Q @ U[:, : len(s)][:, keep], s[keep, None] * Vt[: len(s)][keep] * sizes
 
 

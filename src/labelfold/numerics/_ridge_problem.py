@@ -110,7 +110,7 @@ class RowTargets:
     ) -> None:
         self.table: np.ndarray = np.asarray(table, dtype=np.float64)
         self.n_targets: int = self.table.shape[1]
-        # In few bytes: they travel to where the rows are.
+        # The smallest integer type, since codes are sent to the workers that hold the rows.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
         if codes is None:
             counts = np.ones(len(table))

@@ -42,8 +42,8 @@ from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTa
 from labelfold.rows import Block, Centered, Rows, add_product, centered, single_blas
 
 MAX_GRAM_BYTES = 512 << 20
-# Iterations are tried first if a factorisation costs as much as at least this many of them. With fewer they are
-# mostly given up, after a third of that cost (3,000 documents, 101 labels, ridge 1).
+# Iterations are tried first if a factorisation costs as much as at least this many of them: they take half of the
+# time at 14, and more time than the factorisation at 6 (benchmarks/limits.py --only factorisation).
 _MIN_WORTH = 24
 # Tolerance of iterations that replace a factorisation: they must be as accurate.
 _AS_DIRECT = 1e-11

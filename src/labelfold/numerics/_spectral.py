@@ -14,14 +14,14 @@ from labelfold.numerics._block_cg import Operator
 from labelfold.rows import Block, Rows, single_blas
 from labelfold.utils import warn_user
 
-# The basis grows to this many times the width of a block, and is then reduced to its best vectors.
+# Budget of memory: the basis grows to this many times the width of a block, and is then reduced to its best vectors.
 _MAX_BLOCKS = 4
-# A combination of unit columns is round-off if its squared norm is below this.
+# Precision: a combination of unit columns is round-off if its squared norm is below this.
 _DEPENDENT = 1e-12
-# The smallest attainable residual, in units of round-off.
+# Precision: the minimum attainable residual, in units of round-off.
 _ROUND_OFF = 10
-# Up to this d q^2, for blocks of q columns, BLAS uses one thread between passes. A second thread would save little,
-# and would still wait busily at the start of the next pass.
+# Budget: up to this many multiplications, d q^2 for blocks of q columns, BLAS uses one thread between passes. A
+# second thread would save milliseconds, and would keep a core busy at the start of the next pass.
 _ONE_THREAD = 3e7
 
 
@@ -157,7 +157,7 @@ def orthonormal(Q: np.ndarray, V: np.ndarray) -> np.ndarray:
         Q = Q - V @ (V.T @ Q)
         C = whitening(Q.T @ Q, norms)
         Q = Q @ C
-        # The basis may at most double the square of round-off, in the mean over its vectors.
+        # C may at most double the squared round-off of Q, in the mean over its columns; otherwise this is repeated.
         if np.square(norms[:, None] * C).sum() < 2 * C.shape[1]:
             break
         norms = np.ones(Q.shape[1])

@@ -16,7 +16,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cython_blas, get_blas_funcs, lapack
 
-# Below this many multiplications in a pass SciPy's product is used, because compiling a loop would take longer.
+# Budget: below this many multiplications in a pass SciPy's product is used, since it takes milliseconds, and loading
+# the compiled loops a second. Above it a loop takes 0.6 of the time for a product, 0.2 for a Gram matrix
+# (benchmarks/limits.py --only compiled), and releases the interpreter's lock.
 _SMALL_PRODUCT = 4_000_000
 # The C type of the routine's arguments, as far as it does not depend on the precision.
 _KNOWN = b"void (char *, char *, int *, int *, "

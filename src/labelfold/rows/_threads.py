@@ -22,12 +22,13 @@ _release_limit = getattr(
     getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", lambda force: None
 )
 
-# Number of multiplications for which one more thread saves time: a few times those that a core does in the 30
-# microseconds in which two jobs are handed to threads.
+# Budget: number of multiplications of a job that is handed to a thread. At a few per nanosecond they take longer than
+# the tens of microseconds of handing it over.
 _WORTH = 2e5
-# Entries of an array that a thread computes with at a time: 2.4 MB of float64.
+# Budget: entries of an array that a thread computes with at a time, 2.4 MB of float64.
 _PIECE = 300_000
-# Largest size of matrices whose factorisations and products gain little from a second thread.
+# Budget: maximum size of matrices whose factorisations and products, which take milliseconds, BLAS computes with one
+# thread.
 _SMALL = 512
 
 _VARIABLES = ("LABELFOLD_NUM_THREADS", "OMP_NUM_THREADS")

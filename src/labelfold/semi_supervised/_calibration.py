@@ -11,11 +11,12 @@ from sklearn.metrics import r2_score
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups
 
-# Effective number of new rows that a left-out row counts for.
+# Effective number of new rows that a left-out row counts for. How often intervals with this and
+# the next constant hold the true score is measured by experiments/label_fold.py and experiments/regression.py.
 _EFFECTIVE = 0.8
 # Factor by which a bootstrap interval for R^2 is widened.
 R2_WIDER = 1.5
-# Bounds of the logarithm of the steepness.
+# Bounds of the logarithm of the steepness, so that a minimum exists if all left-out rows are right.
 _LOG_STEEPNESS = (-2.0, 7.0)
 
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from labelfold.features import default_gamma
 from labelfold.rows import Rows, as_rows, short_indices, stored_values
 
-# Block size in MB for distances of sparse rows. It is twice as fast as scikit-learn's default of 1 GB.
+# Memory budget in MB of a block of distances of sparse rows, in place of scikit-learn's default of 1 GB.
 _WORKING_MB = 64
 
 # Maximum entry of X for which squared distances do not overflow; in float32 its inverse is the minimum.

@@ -23,13 +23,13 @@ from labelfold.semi_supervised._views import TREES, FormViews, View, chosen_view
 from labelfold.semi_supervised._weights import MINOR, Solution, Targets, default_ridges, solve, targets_of
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
-# Limit of views times labelled rows in `refit`: with more labelled rows it uses fewer views.
+# Budget of time for `refit`: views times labelled rows. With more labelled rows it uses fewer views.
 _REFIT_WORK = 1600
-# Number of trees for each part of the labelled rows in `refit`.
+# Budget of time for `refit`: number of trees for each part of the labelled rows.
 _REFIT_TREES = 5
-# Maximum number of unlabelled rows that are used when views are weighted.
+# Budget: maximum number of unlabelled rows that are used when views are weighted.
 _OTHERS = 500
-# Maximum number of other rows that are searched for copies of labelled rows.
+# Budget: maximum number of other rows that are searched for copies of labelled rows.
 _FOR_COPIES = 5000
 # Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight")

@@ -24,7 +24,7 @@ from labelfold.base import (
 )
 from labelfold.features import KernelMap, default_gamma, kernel_map
 from labelfold.model_selection import chosen_ridge, default_ridge
-from labelfold.numerics import MAX_GRAM_BYTES, nystrom_sketch, preconditioned_cg, row_spread
+from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
 from labelfold.semi_supervised._graph import (
     given_graph,
@@ -37,11 +37,11 @@ from labelfold.semi_supervised._graph import (
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
 _EPS = float(np.finfo(np.float64).eps)
-# Up to this many columns the preconditioner is the whole matrix; with more it is a sketch.
+# Budget: up to this many columns (a matrix of 2 MB) the preconditioner is the whole matrix; with more it is a sketch.
 _MAX_WHOLE = 512
 # Number of columns of a sketch, and of a block of products (with n rows).
 _BLOCK = 64
-# Maximum number of times that the preconditioned iterations are restarted from the exact residual.
+# Budget: maximum number of times that the preconditioned iterations are restarted from the exact residual.
 _MAX_RESTARTS = 3
 
 
@@ -323,7 +323,7 @@ class LapRLS(Decisions, KernelForm):
 
             def in_kernel_space(
                 index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
-            ) -> tuple[Smooth, np.ndarray]:
+            ) -> tuple[LapRLSSolution, np.ndarray]:
                 found = solve_kernel(K, L, index, Y, **self._weights(ridge, len(index)))
                 return found, K @ found.W
 
@@ -335,7 +335,7 @@ class LapRLS(Decisions, KernelForm):
 
         def in_columns(
             index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
-        ) -> tuple[Smooth, np.ndarray]:
+        ) -> tuple[LapRLSSolution, np.ndarray]:
             options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "rng": rng}
             options |= self._weights(ridge, len(index))
             found = solve_linear(rows, L, index, Y, **options, flat=not self.normalized, callback=callback)
@@ -364,7 +364,7 @@ class LapRLS(Decisions, KernelForm):
         return F if self.task_ == "binary" else indicator_scores(F, self.task_)
 
 
-class Smooth(NamedTuple):
+class LapRLSSolution(NamedTuple):
     """A solution g(x) = x'W, or k(x)'W in a kernel's space, and its intercept.
 
     Values are computed as (x - mean)'W + mean'W, which avoids cancellation if the mean is large.
@@ -410,7 +410,7 @@ def solve_linear(
     max_iter: int = 1000,
     rng: Any,
     callback: Callable[[int, float], None] | None = None,
-) -> Smooth:
+) -> LapRLSSolution:
     """Solve (X_L'X_L / l + r I + s/n^2 X'LX) W = X_L'Y / l by conjugate gradients, from products only.
 
     Parameters
@@ -480,7 +480,7 @@ def solve_linear(
             f"tol={tol:.1e}; raise max_iter, tol or ridge",
             ConvergenceWarning,
         )
-    return Smooth(W, y_mean - mean @ W, n_iter, residual, mean)
+    return LapRLSSolution(W, y_mean - mean @ W, n_iter, residual, mean)
 
 
 def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smoothness: float) -> np.ndarray:
@@ -542,7 +542,7 @@ def solve_kernel(
     ridge: float,
     smoothness: float,
     fit_intercept: bool = True,
-) -> Smooth:
+) -> LapRLSSolution:
     """Solve over the kernel matrix K of all n rows; g(x) = k(x)'W with W (n, q).
 
     With `solve_spectrum` alone ``LapRLS(kernel="rbf")`` on the 1,797 digits takes 12.8 times as long.
@@ -552,7 +552,7 @@ def solve_kernel(
         S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
     except linalg.LinAlgError:
         return solve_spectrum(K, L, index, Y, ridge, smoothness, fit_intercept)
-    return Smooth(A @ S, b, 1, 0.0)
+    return LapRLSSolution(A @ S, b, 1, 0.0)
 
 
 def solve_spectrum(
@@ -563,7 +563,7 @@ def solve_spectrum(
     ridge: float,
     smoothness: float,
     fit_intercept: bool,
-) -> Smooth:
+) -> LapRLSSolution:
     """Solve the same problem as `solve_kernel` by eigenvalues: slower, but stable for any scale of the kernel."""
     n = len(K)
     values, U = np.linalg.eigh((K + K.T) / 2)
@@ -578,12 +578,12 @@ def solve_spectrum(
     x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
     P, s, Qt = np.linalg.svd(X - x_mean, full_matrices=False)
     C = Qt.T @ ((s / (s**2 + len(Y)))[:, None] * (P.T @ (Y - y_mean)))
-    return Smooth(U / root @ (V @ C), y_mean - x_mean @ C if fit_intercept else y_mean, 1, 0.0)
+    return LapRLSSolution(U / root @ (V @ C), y_mean - x_mean @ C if fit_intercept else y_mean, 1, 0.0)
 
 
 def _min_rcond(n: int) -> float:
     """Return the reciprocal condition below which a factor of an n x n matrix is not trusted."""
-    return 10 * n * _EPS
+    return n * ROUND_OFF
 
 
 def _continued(callback: Callable[..., Any], done: int, i: int, value: float) -> None:

@@ -233,7 +233,7 @@ class TSVM(Decisions, RowsEstimator):
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
-    def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[Machine]:
+    def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[TrainedSVM]:
         """Return the trained SVMs, and warn about limits that they reached."""
         stages = len(problem.weights) if len(problem.unlabelled) else 0
         # All SVMs are trained before the first stage, so that an interrupt leaves a complete model.
@@ -329,7 +329,7 @@ class TSVMProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
+class TrainedSVM:
     """An SVM, the signs of its training, and the history of its objective."""
 
     w: np.ndarray  # (d,)
@@ -358,7 +358,7 @@ def objective(
     return float(0.5 * (w @ w + (intercept / intercept_scaling) ** 2) + (C * slack * slack).sum())
 
 
-def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
+def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> TrainedSVM:
     """Return the SVM of the labelled rows, with the unlabelled rows labelled by its ranking."""
     signs = np.ones(problem.X.shape[0])
     signs[problem.index] = T
@@ -368,10 +368,12 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> Machine:
     first = np.argsort(-margins[problem.unlabelled], kind="stable")
     signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
     value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
-    return Machine(found.w, found.intercept, signs, margins, ((value,),), found.gap)
+    return TrainedSVM(found.w, found.intercept, signs, margins, ((value,),), found.gap)
 
 
-def anneal(problem: TSVMProblem, machine: Machine, weight: float, keep: Callable[[Machine], None]) -> Machine:
+def anneal(
+    problem: TSVMProblem, machine: TrainedSVM, weight: float, keep: Callable[[TrainedSVM], None]
+) -> TrainedSVM:
     """Alternate training and switching until no pair gains, with this weight of the unlabelled rows.
 
     ``keep`` is called with the SVM after each training, so that an interrupt can return it.

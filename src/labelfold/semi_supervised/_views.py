@@ -28,19 +28,23 @@ FILTERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp(-30t)": lambda t: np.exp(-30 * t),
 }
 # Families with a reserved share of the weight, and how fast it falls with their loss. Linear views always keep some.
+# Chosen by accuracy on the sets that experiments/label_fold.py names.
 # On tables Laplace views differ most from the others, so a blend gains from them even if their own loss is larger.
 RESERVED = {"laplace": (0.5, 0.05), "linear": (0.1, 0.0)}
-# Rows with a smaller share of non-zeros than the first value, in more columns than the second, are treated like text.
+# Definitions of kinds of data, from the shapes of the sets in experiments/label_fold.py. Rows with a smaller share of
+# non-zeros than the first value, in more columns than the second, are treated like text.
 _SPARSE_SHARE, _SPARSE_COLUMNS = 0.1, 200
 # Counts with fewer columns than the first value are a table. Tables with more columns than the second are assumed to
 # have one unit.
 _COUNT_COLUMNS, _TABLE_COLUMNS = 50, 100
-# A kernel is approximated from this many rows: its mean over all rows and, with more labelled rows, by the Nystroem
-# method.
+# Budget: from this many rows (a kernel of 8 MB) the mean of a kernel over all rows is estimated. With more labelled
+# rows, the kernel is approximated from this many of them by the Nystroem method.
 _KERNEL_ROWS = 1000
-# With more labelled rows and more columns than this, a linear view uses principal coordinates.
+# Budget: with more labelled rows and more columns than this, a linear view uses principal coordinates, since its
+# kernel matrix of the labelled rows would be decomposed in every fit.
 _LINEAR_ROWS = 1500
-# Eigenvalues of a kernel, or of a covariance, below this share of the largest are round-off.
+# Precision: eigenvalues of a kernel, or of a covariance, below this share of the largest one are left out. Division
+# by their square roots multiplies round-off by at most 1e5.
 ROUND_OFF = 1e-10
 
 

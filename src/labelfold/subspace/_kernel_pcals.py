@@ -20,7 +20,7 @@ from labelfold.numerics import MAX_GRAM_BYTES, whitening
 from labelfold.rows import Block, Rows, as_rows, dense_block_rows, run_jobs, shares, single_blas
 from labelfold.subspace._pcals import NestedSubspace
 from labelfold.subspace._search import LostDigits, is_definite
-from labelfold.subspace._source import MAX_NEWTON, LabelledSpace, Source, Space, Vectors
+from labelfold.subspace._space import MAX_NEWTON, LabelledSpace, Space, TrainingData, Vectors
 from labelfold.utils import FAST, compiled
 
 # Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
@@ -175,7 +175,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
+    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
         self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center)
         options: dict[str, Any] = {
             "center": self.center,
@@ -183,18 +183,18 @@ class KernelPCALS(KernelForm, NestedSubspace):
             "random_state": self._seed,
         }
         if not isinstance(self.feature_map_, KernelMap):
-            yield Source(self._featurized(rows), labels, Y, **options, is_slow=True)
+            yield TrainingData(self._featurized(rows), labels, Y, **options, is_slow=True)
             return
         K = _kernel_matrix(self.feature_map_)
         is_large = self.feature_map_.is_positive and has_large_rank(K)
         if is_large:
             yield KernelCoefficients(K, labels, Y, center=self.center)
-        source = KernelFeatures(K, labels, Y, **options)
+        data = KernelFeatures(K, labels, Y, **options)
         if is_large:
-            source.dimension = len(K)
+            data.dimension = len(K)
         # In the space of the kernel all other rows are linear combinations of these.
-        self.feature_map_.points = self.feature_map_.points[source.pivots]
-        yield source
+        self.feature_map_.points = self.feature_map_.points[data.pivots]
+        yield data
 
 
 def _kernel_matrix(feature_map: Any) -> np.ndarray:
@@ -208,7 +208,7 @@ def _kernel_rows(X: Block, feature_map: Any) -> tuple[Any, None]:
     return feature_map.of_points(X.raw), None
 
 
-class KernelFeatures(Source):
+class KernelFeatures(TrainingData):
     """Rows in the space of a kernel: K = L L' by a pivoted Cholesky factorisation, with the rows of L as features.
 
     Pivots are chosen greedily, and the factorisation stops when the residual is zero. The r pivot rows then span all
@@ -228,7 +228,7 @@ class KernelFeatures(Source):
     max_gram_bytes : int
         Largest size of an r x r matrix, and of labelled rows.
     random_state : int
-        As in `Source`.
+        As in `TrainingData`.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class KernelCoefficients:
     labels, Y
         As given.
     dimension : int
-        As in `Source`: n.
+        As in `TrainingData`: n.
     drawn, pivots : ndarray
         Indices of the labelled rows for cross-validation, and of the rows that span all others: all.
     feature_mean : ndarray of shape (n,)

@@ -1,7 +1,7 @@
 """PCALS: a subspace and a linear function on it, one direction at a time (Zhang, Hou, Xiang & Liu, ECML PKDD 2009).
 
 `NestedSubspace.fit` is the fit of PCALS and of its kernel form, which differ only in the space of the rows. The
-search for a direction is in `_search.py`, and the space in `_source.py`.
+search for a direction is in `_search.py`, and the space in `_space.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
 from labelfold.rows import Block, Rows, as_rows, single_blas
 from labelfold.subspace._search import LostDigits, Pursuit, pursue
-from labelfold.subspace._source import LabelledSpace, Source
+from labelfold.subspace._space import LabelledSpace, TrainingData
 from labelfold.utils import Interval, Progress, StrOptions, available_if, warn_user
 
 
@@ -62,7 +62,7 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         "one_standard_error": ["boolean"],
     }
 
-    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
+    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
         """Yield the rows in the form that the pursuit reads; then, if that loses digits, in one that loses none."""
         raise NotImplementedError
 
@@ -95,31 +95,31 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
                 "little or nothing about the last directions; label more rows, lower n_components or pass 'cv'",
                 UserWarning,
             )
-        for source in self._sources(rows, labels, Y):
+        for data in self._training_data(rows, labels, Y):
             try:
                 if self.n_components == "cv":
-                    self.cv_results_ = choose_components(self, source)
+                    self.cv_results_ = choose_components(self, data)
                 k = int(self.cv_results_["chosen"] if self.n_components == "cv" else self.n_components)
                 with Progress(name, k, self.verbose) as progress:
-                    known, found = self._pursue(source, None, k, progress)
+                    known, found = self._pursue(data, None, k, progress)
                 break
             except LostDigits:
                 continue
         self._say(found, k)
-        self._store(found, known, source, labels)
+        self._store(found, known, data, labels)
         return self
 
     def _pursue(
-        self, source: Source, which: np.ndarray | None, k: int, callback: Any = None
+        self, data: TrainingData, which: np.ndarray | None, k: int, callback: Any = None
     ) -> tuple[LabelledSpace, Pursuit]:
         """Run the pursuit with all labels, or with some of them."""
         # Matrices of the small space are small, and passes have their own threads.
         with single_blas():
-            known = source.known(which)
+            known = data.known(which)
             Y = self._centred(known.Y, known.ones)
-            n_labelled = len(source.Y if which is None else which)
+            n_labelled = len(data.Y if which is None else which)
             self.reconstruction_ = (
-                _default_reconstruction(known.space.square, source.dimension, Y, n_labelled)
+                _default_reconstruction(known.space.square, data.dimension, Y, n_labelled)
                 if self.reconstruction == "auto"
                 else float(self.reconstruction)
             )
@@ -164,8 +164,8 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
             intercepts[p - 1] = y_mean - z_mean[:p] @ A
         return path, intercepts
 
-    def _store(self, found: Pursuit, known: LabelledSpace, source: Source, labels: Labels) -> None:
-        W = source.components(found.W)
+    def _store(self, found: Pursuit, known: LabelledSpace, data: TrainingData, labels: Labels) -> None:
+        W = data.components(found.W)
         V = signed(W)
         signs = np.where((V == W).all(axis=0), 1.0, -1.0)
         self.components_ = np.ascontiguousarray(V.T)
@@ -174,7 +174,7 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         self.coef_, self.intercept_ = self.coef_path_[-1], self.intercept_path_[-1]
         self.n_components_ = len(found.gains)
         self.gains_, self.objective_ = found.gains, found.objective
-        self.mean_ = source.feature_mean
+        self.mean_ = data.feature_mean
         self.n_iter_ = found.n_iter
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
 
@@ -497,8 +497,8 @@ class PCALS(NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _sources(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Source]:
-        yield Source(
+    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[TrainingData]:
+        yield TrainingData(
             rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, random_state=self._seed
         )
 
@@ -601,7 +601,7 @@ def responses(labels: Labels) -> np.ndarray:
     return labels.columns() if labels.task == "regression" else labels.signs()
 
 
-def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
+def choose_components(estimator: Any, data: TrainingData) -> dict[str, Any]:
     """Return the score of each number of directions on held-out labels.
 
     Folds are stratified by class. Held-out rows stay in training as unlabelled rows. Directions are nested, so one
@@ -613,7 +613,7 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
     ----------
     estimator : NestedSubspace
         Its parameters ``candidates``, ``cv``, ``repeats`` and ``one_standard_error`` are used.
-    source : Source
+    data : TrainingData
         The rows, already read.
 
     Returns
@@ -622,13 +622,13 @@ def choose_components(estimator: Any, source: Source) -> dict[str, Any]:
         ``n_components`` (m,), ``scores`` (folds, m), ``mean_score``, ``standard_error`` (m,), and ``chosen``.
     """
     candidates = checked_candidates(estimator.candidates)
-    labels = source.labels.take(source.drawn)
-    Y = source.Y[source.drawn]
+    labels = data.labels.take(data.drawn)
+    Y = data.Y[data.drawn]
 
     def predict(train: np.ndarray, test: np.ndarray) -> Iterator[np.ndarray]:
-        known, found = estimator._pursue(source, source.drawn[train], int(candidates[-1]))
+        known, found = estimator._pursue(data, data.drawn[train], int(candidates[-1]))
         path, intercepts = estimator._coefficients(found, known)
-        Z = source.scores(source.drawn[test], found.W)
+        Z = data.scores(data.drawn[test], found.W)
         for p in np.minimum(candidates, len(path)):
             yield Z[:, :p] @ path[p - 1, :, :p].T + intercepts[p - 1]
 

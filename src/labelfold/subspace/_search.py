@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import lapack, lstsq
 
 from labelfold.base import Iterates, descend
-from labelfold.subspace._source import MAX_NEWTON, MatrixSpace, Space, Vectors, projected
+from labelfold.subspace._space import MAX_NEWTON, MatrixSpace, Space, Vectors, projected
 
 _EPS = float(np.finfo(np.float64).eps)
 # Largest relative difference of two values of J that is round-off.

@@ -42,7 +42,7 @@ from labelfold.rows.adapters._local import (
     stacked_rows,
 )
 
-# Number of reports that one task merges.
+# Budget: number of reports that one task merges, all in memory at once.
 _FAN_IN = 8
 # Attribute of a Dask array that maps its chunks to results of tasks.
 _ROW_STATE = "_labelfold_kept"

@@ -38,7 +38,8 @@ from labelfold.utils import warn_user
 # memory does not suffice for a pass, down to the minimum. On the host the size limits the memory of a pass.
 DEVICE_BYTES, MIN_DEVICE_BYTES, HOST_BYTES = 4_000_000_000, 1_000_000, 64_000_000
 
-# Up to this many bytes of rows, a pass on the host takes less time than starting one on a device.
+# Budget: up to this many bytes of rows a pass runs on the host, where it takes about as long as the start of the
+# operations of a pass on a device.
 FEW_BYTES = 4_000_000
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of

@@ -14,14 +14,14 @@ from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, CombinedSums, Term, unshift
 
-# Number of rows whose sums are computed in the dtype of X; these sums are then added in float64. The round-off of a
-# sum is about the square root of its length, here 32 units.
+# Precision: number of rows whose sums are computed in the dtype of X; these sums are then added in float64. The
+# round-off of a sum is about the square root of its length, here 32 units.
 RUN = 1024
-# Bytes that a thread copies from a GPU at a time.
+# Budget: bytes that a thread copies from a GPU at a time.
 _PIECE = 8_000_000
-# A copy from a GPU of fewer bytes takes less time without page-locked memory.
+# Budget: a copy from a GPU of fewer bytes does without page-locked memory, since the further copy would not pay off.
 _MIN_LOCKED = 64_000
-# Copies use at most this many bytes of page-locked memory, which stays allocated.
+# Budget: copies use at most this many bytes of page-locked memory, which stays allocated.
 _MAX_LOCKED = 64_000_000
 # Arrays that are copied together begin at multiples of this many numbers, where a device reads several at once.
 _APART = 64

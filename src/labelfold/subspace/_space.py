@@ -3,7 +3,7 @@
 A `Space` holds products of directions with the rows, so that the pursuit is written once. S = X'X are the products of
 all rows, and Z are the labelled rows. In a `MatrixSpace` S is a d x d matrix, computed in one pass. In a `RowsSpace`
 every product with S is a pass. A `KernelSpace` (`_kernel_pcals.py`) has vectors of n coefficients, and the kernel
-matrix for S. `Source` reads the rows, and chooses between the first two.
+matrix for S. `TrainingData` reads the rows, and chooses between the first two.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from labelfold.labels import Labels
 from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg, provisional_center
 from labelfold.rows import Block, Centered, Rows, outer_spectrum
 
-# Largest number of columns for which a d x d matrix is worth its one pass; with more columns only if data is slow to
-# read again. And the largest size of a sparse row for which the same holds, about 128 entries: the cost of the pass
-# grows with their square.
+# Budget: maximum number of columns for which a d x d matrix (here 32 MB) is computed; with more columns only if data
+# is slow to read again. And the maximum bytes of a sparse row for which the same holds, about 128 entries: the cost
+# of the pass grows with their square.
 _MATRIX_COLUMNS, _SPARSE_BYTES = 2048, 1536
-# Largest number of labelled rows whose Gram matrix is factorised; with more, its systems are solved iteratively.
+# Budget: maximum number of labelled rows whose Gram matrix (here 18 MB) is factorised; with more rows its systems are
+# solved iteratively.
 _FACTORISED = 1500
-# Largest number of columns for matrices that are factorised for every direction: larger ones would take most of the
-# time.
+# Budget: maximum number of columns for matrices that are factorised for every direction, since the time grows with
+# the cube of it.
 MAX_NEWTON = 512
-# Weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least squares.
+# Precision: weight of the fit, relative to the squared norm of all rows, at which ridge regression is in effect least
+# squares.
 _NEARLY_FREE = 1e10
 
 
@@ -52,7 +54,7 @@ class LabelledSpace(NamedTuple):
     ones: np.ndarray
 
 
-class Source:
+class TrainingData:
     """Rows in their own columns: as a d x d matrix if that fits and pays off, otherwise read again for every step.
 
     Parameters
