@@ -161,13 +161,13 @@ def warm() -> None:
 
     # the default is one lock for all forked children, which a killed child would never release
     tqdm.set_lock(threading.RLock())
-    load = commands.Shipped.data.func
+    load = commands.ExampleSet.data.func
 
-    def some(shipped: commands.Shipped) -> tuple:
-        X, names, y = load(shipped)
+    def some(example: commands.ExampleSet) -> tuple:
+        X, names, y = load(example)
         return X[:150, ::3][:, :12], names[::3][:12], y[:150]
 
-    commands.Shipped.data = property(some)
+    commands.ExampleSet.data = property(some)
     commands._DEMO |= {"methods": ["pcals"], "repeats": 1}
     here = Path.cwd()
     with (

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from labelfold.app.io._tables import Table
 
 FORMAT = "labelfold-model"
-FORMAT_VERSION = 2  # version 1 stored module paths
+FORMAT_VERSION = 3  # version 1 stored module paths, version 2 recipes and views in another form
 _NOTE = "labelfold.json"
 _SCHEMA = "schema.json"
 _VERSIONS = ("labelfold", "scikit-learn")
