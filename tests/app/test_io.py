@@ -554,11 +554,12 @@ def test_a_model_of_the_format_that_named_modules_is_to_be_fitted_again(tmp_path
     model, _ = fitted_lda(["a", "b", "c"])
     members = archive_of(save_model(model, tmp_path / "m.skops"))
     note, schema = json.loads(members["labelfold.json"]), json.loads(members["schema.json"])
-    note["format_version"] = 1
+    note["format_version"] = FORMAT_VERSION - 1
     schema["__module__"] = "labelfold.spectral.lda"
     members |= {"labelfold.json": json.dumps(note).encode(), "schema.json": json.dumps(schema).encode()}
     path = write_archive(tmp_path / "m.skops", members)
-    check_sentence(lambda: load_model(path), "older labelfold (format 1; this one reads format 2): fit", path)
+    sentence = f"older labelfold (format {FORMAT_VERSION - 1}; this one reads format {FORMAT_VERSION}): fit"
+    check_sentence(lambda: load_model(path), sentence, path)
 
 
 @pytest.mark.parametrize("function", [os.path.abspath, read_table])
