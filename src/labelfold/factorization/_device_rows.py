@@ -5,9 +5,9 @@ Non-negative least squares, and Newton steps of the I-divergence, are quadratic 
 .. math:: \min_{z \ge 0} \; \tfrac{1}{2} z'Kz - b'z,
 
 one for each row. Block pivoting solves them: each round solves for the variables taken to be positive, and exchanges
-those that turn out to be wrong, at most k + 3 times in practice. Rows that are done leave the rounds.
+those that turn out to be wrong. Rows that are done leave the rounds.
 
-Rows of H of minimum divergence take four to six Newton steps, each one quadratic problem. A step is halved until the
+Rows of H of minimum divergence take a few Newton steps, each one quadratic problem. A step is halved until the
 divergence does not rise. On the host compiled loops change one component at a time; on a GPU such a step of all rows
 would read X.
 
@@ -59,15 +59,14 @@ def divergence_rows(X: Any, V: Any, tol: float, max_iter: int = 50) -> Any:
     # Entries in columns where all components are 0 do not affect h.
     X = X * xp.astype(xp.any(V > 0, axis=1), X.dtype)
 
-    def modelled(X: Any, H: Any) -> tuple[Any, Any, Any]:
+    def modelled(X: Any, sums: Any, H: Any) -> tuple[Any, Any, Any]:
         """Return H scaled to the sums of the rows, the modelled values, and the divergence less constants."""
-        H = H * _quotient(xp, xp.sum(X, axis=1), H @ v)[:, None]
+        H = H * _quotient(xp, sums, H @ v)[:, None]
         model = xp.maximum(H @ V.T, xp.maximum(_SHARE * X, xp.full_like(X, 1e-300)))
         return H, model, -xp.sum(X * xp.log(model), axis=1)
 
-    def step(X: Any, H: Any) -> tuple[tuple[Any, ...], Any, Any]:
-        H, model, loss = modelled(X, H)
-        sums = xp.sum(X, axis=1)
+    def step(X: Any, sums: Any, H: Any) -> tuple[tuple[Any, ...], Any, Any]:
+        H, model, loss = modelled(X, sums, H)
         ratios = X / model
         slopes = ratios @ V
         factors = _quotient(xp, slopes, v)  # of a multiplicative update
@@ -76,22 +75,23 @@ def divergence_rows(X: Any, V: Any, tol: float, max_iter: int = 50) -> Any:
         K = K + ridge * _size(xp, K)
         b = (K @ H[:, :, None])[:, :, 0] - (v - slopes)
         direction, share = _nonnegative_minimum(K, b, H > 0) - H, 1.0
-        trial, _, found = modelled(X, H + direction)
+        trial, _, found = modelled(X, sums, H + direction)
         rose = ~(found <= loss + ROUND_OFF * sums)  # also if it is NaN
         while bool(xp.any(rose)):
             share = 0.5 * share
             # A multiplicative update never raises the divergence.
             shorter = H + share * direction if share > 1e-6 else H * factors
             trial = xp.where(rose[:, None], shorter, trial)
-            found = modelled(X, trial)[2]
+            found = modelled(X, sums, trial)[2]
             rose = rose & ~(found <= loss + ROUND_OFF * sums) & (share > 1e-6)
-        return (X, trial), H, done
+        return (X, sums, trial), H, done
 
+    sums = xp.sum(X, axis=1)
     H = xp.ones((X.shape[0], k), dtype=X.dtype, device=device(X)) * xp.astype(v > 0, X.dtype)
     for _ in range(2):  # multiplicative updates
-        H, model, _ = modelled(X, H)
+        H, model, _ = modelled(X, sums, H)
         H = H * _quotient(xp, (X / model) @ V, v)
-    return _repeated(step, (X, H), max_iter)
+    return _repeated(step, (X, sums, H), max_iter)
 
 
 def _nonnegative_minimum(K: Any, B: Any, free: Any) -> Any:

@@ -29,6 +29,8 @@ from labelfold.rows import (
     to_host,
 )
 
+# Precision: the gap at which a row stops. It is small: near the minimum h has half of the digits of the divergence.
+EXACT_GAP = 1e-8
 # Budget: bytes of temporary arrays of Newton steps for rows on a device.
 _NEWTON_BYTES = 2_000_000_000
 
@@ -164,7 +166,7 @@ class DeviceKernels(Kernels):
             step = max(1, int(_NEWTON_BYTES / (8 * (6 * d + 4 * k * k))))
             for start in range(0, m, step):
                 some = in_float64(xp, raw[start : min(start + step, m), ...])
-                H = divergence_rows(some, wide, min(tol, 1e-8), min(max_sweeps, 50))
+                H = divergence_rows(some, wide, min(tol, EXACT_GAP), min(max_sweeps, 50))
                 found.append(xp.astype(H, self.X.dtype, copy=False))
             return xp.concat(found, axis=0)
         V = to_host(V)

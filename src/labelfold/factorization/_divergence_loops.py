@@ -28,13 +28,11 @@ import numpy as np
 from scipy import sparse
 
 from labelfold.factorization._device_rows import ROUND_OFF
-from labelfold.factorization._divergence import floor
+from labelfold.factorization._divergence import EXACT_GAP, floor
 from labelfold.rows import row_products, run, run_jobs, shares, special
 from labelfold.utils import FAST, compiled
 
 _compile = compiled(FAST)
-# Precision: the gap at which a row stops. It is small: near the minimum h has half of the digits of the divergence.
-_EXACT = 1e-8
 # Sweeps over the components: after `_IDLE` of them a component that has stayed at 0 is tried again, after `_JOINT` of
 # them there is a Newton step of all components that are not 0, and after `_PATIENT` of them a row may stop at the
 # tolerance of the caller, which is tested after each Newton step.
@@ -202,7 +200,7 @@ def _solve_row(W, entries, n, mass, v, work, lowest, tol, max_sweeps):
     for t in range(k):
         h[t] = 1.0 if v[t] > 0 else 0.0
         idle[t] = 0.0
-    best, exact, near = np.inf, min(_EXACT, tol), True
+    best, exact, near = np.inf, min(EXACT_GAP, tol), True
     for sweep in range(max_sweeps):
         loss = _model(W, entries, n, mass, v, h)
         raised = not loss <= best + ROUND_OFF * mass  # also if it is NaN
