@@ -17,9 +17,9 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from labelfold.factorization import _drsvm as drsvm_solver
-from labelfold.factorization._components import loss_weights, nndsvd_start, svd_start
+from labelfold.factorization._components import nndsvd_start, svd_start
 from labelfold.factorization._drsvm import DRSVM, hinge_row_objectives, hinge_rows, objective
-from labelfold.labels import read_labels
+from labelfold.labels import loss_weights, read_labels
 from labelfold.numerics._linear_svm import linear_svm
 from labelfold.rows import Centered, as_rows
 from reference.drsvm import column_by_column, objective as naive_objective

@@ -10,6 +10,7 @@ from ._estimator import (
     HostRows as HostRows,
     KernelForm as KernelForm,
     LinearReducer as LinearReducer,
+    LinearScores as LinearScores,
     Reducer as Reducer,
     RowsEstimator as RowsEstimator,
     RowsTransformer as RowsTransformer,
@@ -25,5 +26,7 @@ from ._estimator import (
 from ._scores import (
     indicator_scores as indicator_scores,
     linear_values as linear_values,
+    log_probabilities as log_probabilities,
     measure_of as measure_of,
+    probabilities as probabilities,
 )

@@ -9,18 +9,18 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
-from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base._scores import decide, measure_of
-from labelfold.labels import Labels, read_labels, score_targets
+from labelfold.base._scores import decide, log_probabilities, measure_of, probabilities
+from labelfold.labels import Labels, read_labels, read_weights, score_targets
 from labelfold.rows import (
     Centered,
     Featurized,
     Rows,
     all_finite,
+    as_rows,
     dense_block_rows,
     gathered,
     to_host,
@@ -53,6 +53,7 @@ _SHARED: dict[str, Any] = {
     "coef0": [Interval(Real, None, None, closed="neither"), None],
     "n_landmarks": [_COUNT, StrOptions({"auto"}), None],
     "task": [StrOptions({"auto", "classification", "regression"})],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
     **{name: ["boolean"] for name in ("center", "fit_intercept", "corrected")},
     "tol": [_ABOVE_ZERO],
     "max_iter": [_COUNT],
@@ -124,7 +125,12 @@ class RowsEstimator(BaseEstimator):
                 )
         return rows
 
-    def _read_labels(self, y: Any, n_rows: int | None) -> Labels:
+    def _read_weighted(self, y: Any, sample_weight: Any, n_rows: int) -> tuple[Labels, np.ndarray | None]:
+        """Return the labels of the rows, with their weights, and the weights of all rows, None if all are 1."""
+        weights = read_weights(sample_weight, n_rows)
+        return self._read_labels(y, n_rows, weights), weights
+
+    def _read_labels(self, y: Any, n_rows: int | None, weights: np.ndarray | None = None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
             to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
@@ -133,6 +139,7 @@ class RowsEstimator(BaseEstimator):
             task=getattr(self, "task", "auto"),
             allowed=self._allowed,
             estimator=type(self).__name__,
+            weights=weights,
         )
 
     def _keep_task(self, task: str, classes: np.ndarray, flat: bool = True) -> None:
@@ -292,8 +299,17 @@ class Scores(NamedTuple):
         return scores
 
 
+def _is_linear(estimator: Any) -> bool:
+    """Check for `available_if`: whether the embedding is linear in the columns of X."""
+    if getattr(estimator, "kernel", None) is not None:
+        raise AttributeError("the embedding of a kernel has no inverse; use kernel=None")
+    return True
+
+
 class LinearReducer(Reducer):
     """A transformer whose output is (X - mean) times ``components_``."""
+
+    mean_: np.ndarray
 
     @overload
     def transform(self, X: HostRows) -> np.ndarray: ...
@@ -316,6 +332,32 @@ class LinearReducer(Reducer):
         with np.errstate(over="ignore", invalid="ignore"):
             return finite(self, self._project(self._rows(X, reset=False)))
 
+    @available_if(_is_linear)
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return rows whose embedding is X: the ones nearest to the mean, unless the method says otherwise.
+
+        Parameters
+        ----------
+        X : array of shape (n, p)
+            Results of `transform`, for all components or the first p.
+
+        Returns
+        -------
+        rows : ndarray of shape (n, d)
+        """
+        check_is_fitted(self)
+        Z = np.asarray(as_rows(X).whole().dense())
+        if Z.shape[1] > len(self.components_):
+            raise ValueError(
+                f"X has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "
+                "transform returns"
+            )
+        return (Z @ self._back(Z.shape[1]) + self.mean_).astype(Z.dtype, copy=False)
+
+    def _back(self, p: int) -> np.ndarray:
+        """Return the matrix (p, d) that makes rows, less their mean, of the first p components."""
+        return np.linalg.pinv(self.components_[:p]).T
+
     def _project(self, rows: Rows) -> Any:
         W = np.ascontiguousarray(self.components_.T)
         feature_map = getattr(self, "feature_map_", None)
@@ -330,7 +372,8 @@ class LinearReducer(Reducer):
 
 def classifies(estimator: Any) -> bool:
     """Check for `available_if`: whether the estimator predicts classes or labels."""
-    if getattr(estimator, "task_", None) == "regression":
+    task = getattr(estimator, "task_", getattr(estimator, "task", None))
+    if task == "regression" or set(estimator._allowed) == {"regression"}:
         raise AttributeError(
             "scores and probabilities are for classes and labels, and this model predicts numbers"
         )
@@ -443,6 +486,21 @@ class Decisions(TaskScore):
         """
         return self._shares(self._scores_of_new(X))
 
+    @available_if(classifies)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithm of `predict_proba`, without underflow.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, c)
+        """
+        return log_probabilities(self._log_odds(self._scores_of_new(X)), self.task_)
+
     def _scores_of_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -465,11 +523,13 @@ class Decisions(TaskScore):
 
     def _shares(self, F: np.ndarray) -> np.ndarray:
         """Return the probability of each class, or of each label, from scores."""
+        return probabilities(self._log_odds(F), self.task_)
+
+    def _log_odds(self, F: np.ndarray) -> np.ndarray:
+        """Return the log odds of the second class or of each label, or logarithms of odds of classes, from scores."""
         if self.task_ == "multiclass":
-            return softmax((_LOG_ODDS + np.log(F.shape[1] - 1)) / self._target_gap * F, axis=1)
-        gap = self._target_gap if self.task_ == "multilabel" else 2.0
-        p = expit(2 * _LOG_ODDS / gap * F)
-        return p if self.task_ == "multilabel" else np.hstack([1 - p, p])
+            return (_LOG_ODDS + np.log(F.shape[1] - 1)) / self._target_gap * F
+        return 2 * _LOG_ODDS / (self._target_gap if self.task_ == "multilabel" else 2.0) * F
 
     def __sklearn_tags__(self) -> Any:
         """Declare the kind of predictions: classes, one or several a row, unless the task is regression."""
@@ -481,6 +541,53 @@ class Decisions(TaskScore):
             several = "multilabel" in self._allowed
             tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags(multi_label=several)
         return tags
+
+
+class LinearScores:
+    """A mixin with the weights of the columns, for a score that is linear in X.
+
+    A subclass defines its score of an embedding Z, by default ``Z embedding_coef_' + embedding_intercept_``.
+    """
+
+    components_: np.ndarray
+    mean_: np.ndarray
+    task_: str
+    embedding_coef_: np.ndarray
+    embedding_intercept_: np.ndarray
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """The weights of the columns of X in the scores, (q, d); (d,) for numbers that were given as one column."""
+        coef, _ = self._column_weights()
+        return coef[0] if self._of_one_number() else coef
+
+    @property
+    def intercept_(self) -> np.ndarray | float:
+        """The score of a row of zeros, (q,); one number for numbers that were given as one column."""
+        _, intercept = self._column_weights()
+        return float(intercept[0]) if self._of_one_number() else intercept
+
+    def _column_weights(self) -> tuple[np.ndarray, np.ndarray]:
+        check_is_fitted(self)
+        W, mean = self._linear_map()
+        A, b = self._score_map()
+        coef = A @ W
+        return coef, b - coef @ mean
+
+    def _linear_map(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return W (k, d) and the mean (d,) of an embedding Z = (X - mean) W'; AttributeError if there are none."""
+        if getattr(self, "feature_map_", None) is not None:
+            raise AttributeError(
+                "the columns of X have no weights in a kernel's score; use kernel=None, or embedding_coef_"
+            )
+        return self.components_, self.mean_
+
+    def _score_map(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return A (q, k) and b (q,) of the score Z A' + b."""
+        return self.embedding_coef_, self.embedding_intercept_
+
+    def _of_one_number(self) -> bool:
+        return self.task_ == "regression" and getattr(self, "_flat", False)
 
 
 def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.metrics import f1_score, r2_score
 
 from labelfold.rows import Centered, Rows
@@ -34,6 +35,31 @@ def indicator_scores(Y: np.ndarray, task: str) -> np.ndarray:
     if task == "binary":
         return Y[:, 1:] - Y[:, :1]
     return Y - 0.5 if task == "multilabel" else Y
+
+
+def probabilities(log_odds: np.ndarray, task: str) -> np.ndarray:
+    """Return probabilities from the log odds of the second class or of each label, or from logits of classes.
+
+    >>> probabilities(np.array([[0.0]]), "binary").tolist()
+    [[0.5, 0.5]]
+    """
+    if task == "multiclass":
+        return softmax(log_odds, axis=1)
+    p = expit(log_odds)
+    return p if task == "multilabel" else np.hstack([1 - p, p])
+
+
+def log_probabilities(log_odds: np.ndarray, task: str) -> np.ndarray:
+    """Return the logarithms of `probabilities`, without underflow.
+
+    >>> log_probabilities(np.array([[-1000.0]]), "binary").tolist()
+    [[0.0, -1000.0]]
+    """
+    if task == "multiclass":
+        return log_softmax(log_odds, axis=1)
+    if task == "binary":
+        log_odds = np.hstack([-log_odds, log_odds])
+    return log_expit(log_odds)
 
 
 def linear_values(rows: Rows, W: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import log_expit, log_softmax
 
 from labelfold.base import fitting
 from labelfold.discriminant._two_stage import (
@@ -224,20 +223,6 @@ class LDA(TwoStage):
         # Of perfectly separated classes the within-class scatter is only round-off, also that of the rows.
         self._min_scatter = max(1e-10, 100 * summary.eps)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Return the logarithm of `predict_proba`, without underflow.
-
-        Parameters
-        ----------
-        X : container of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        log_p : ndarray of shape (n, c)
-        """
-        return self._log_shares(self._scores_of_new(X))
-
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the log-odds of the second class (two classes), or the linear score of each class."""
         precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._min_scatter)
@@ -247,11 +232,9 @@ class LDA(TwoStage):
         F = self._embedded(rows) @ A.T + b
         return F[:, 1:] - F[:, :1] if F.shape[1] == 2 else F
 
-    def _shares(self, F: np.ndarray) -> np.ndarray:
-        return np.exp(self._log_shares(F))
-
-    def _log_shares(self, F: np.ndarray) -> np.ndarray:
-        return log_expit(np.hstack([-F, F])) if self.task_ == "binary" else log_softmax(F, axis=1)
+    def _log_odds(self, F: np.ndarray) -> np.ndarray:
+        """Return the scores, which are log odds."""
+        return F
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import HostRows, Iterative, Reducer, constraints
 from labelfold.factorization._device_rows import least_squares_rows
-from labelfold.labels import Labels
 from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
 from labelfold.rows import (
     Block,
@@ -195,38 +194,6 @@ def shrunk_away(B: np.ndarray, ridge: float, share: float = 1e-3) -> bool:
     (True, False)
     """
     return bool(np.linalg.norm(B, 2) ** 2 < share * ridge)
-
-
-def loss_weights(labels: Labels, class_weight: Any) -> np.ndarray:
-    """Return the weights of the losses, (l, r): one for each row, or for multi-label one for each row and label.
-
-    Examples
-    --------
-    >>> from labelfold.labels import read_labels
-    >>> loss_weights(read_labels(["a", "b", "b", None]), {"a": 3.0}).ravel()
-    array([3., 1., 1.])
-    """
-    multilabel = labels.task == "multilabel"
-    shape = (labels.n_labelled, 1 if labels.task == "binary" else labels.n_classes)
-    if class_weight is None:
-        return np.ones(shape)
-    counts = labels.counts()
-    if multilabel and isinstance(class_weight, str):
-        alike = np.where(labels.values > 0, counts, labels.n_labelled - counts)
-        return labels.n_labelled / (2 * alike)
-    if isinstance(class_weight, str):
-        weights = labels.n_labelled / (labels.n_classes * counts)
-    else:
-        known = labels.classes.tolist()
-        strange = [label for label in class_weight if label not in known]
-        if strange or not all(weight > 0 for weight in class_weight.values()):
-            raise ValueError(
-                f"class_weight={class_weight} was given, where positive weights of the classes {known} are expected"
-            )
-        weights = np.array([float(class_weight.get(label, 1.0)) for label in known])
-    if multilabel:
-        return np.where(labels.values > 0, weights, 1.0)
-    return np.broadcast_to(weights[labels.values][:, None], shape).copy()
 
 
 def _square(X: Block) -> Any:

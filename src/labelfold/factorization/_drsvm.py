@@ -23,12 +23,12 @@ from labelfold.factorization._components import (
     factor_sums,
     hals,
     hals_by_columns,
-    loss_weights,
     minimise_rows,
     nonnegative_least_squares,
     shrunk_away,
     squared_misfit,
 )
+from labelfold.labels import loss_weights
 from labelfold.numerics import linear_svm
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user

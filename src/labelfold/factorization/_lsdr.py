@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import log_expit
 
 from labelfold.base import constraints, fitting
 from labelfold.factorization._components import chosen
@@ -224,14 +224,11 @@ class LSDR(OffsetFactorisation):
         self.classifier_penalty_: float = chosen(self.classifier_penalty, 0.5 * weight * length)
         return LinearClassifiers(T, loss=self.loss, weight=weight, penalty=self.classifier_penalty_)
 
-    def _shares(self, F: np.ndarray) -> np.ndarray:
-        """Return probabilities; for the logistic loss those of its model, normalised for several classes."""
+    def _log_odds(self, F: np.ndarray) -> np.ndarray:
+        """Return log odds; for the logistic loss those of its model, normalised for several classes."""
         if self.loss != "logistic":
-            return super()._shares(F)
-        p = expit(F)
-        if self.task_ == "binary":
-            return np.hstack([1 - p, p])
-        return p / p.sum(axis=1, keepdims=True) if self.task_ == "multiclass" else p
+            return super()._log_odds(F)
+        return log_expit(F) if self.task_ == "multiclass" else F
 
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
         Z = np.asarray(Z, dtype=np.float64)

@@ -7,6 +7,11 @@ from ._labels import (
     read_labels as read_labels,
     score_targets as score_targets,
 )
+from ._weights import (
+    class_weighted as class_weighted,
+    loss_weights as loss_weights,
+    read_weights as read_weights,
+)
 from ._wording import (
     worded as worded,
     wording as wording,

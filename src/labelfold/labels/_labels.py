@@ -40,6 +40,8 @@ class Labels:
         Positions of the labelled rows, ascending; the rows of `values` are in this order.
     values : ndarray
         Class codes (l,); or the 0/1 indicator (l, c) of a multi-label Y; or float64 targets (l,) or (l, t).
+    weights : ndarray of shape (l,) or None
+        Positive weights of the labelled rows; None if each counts once.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class Labels:
     labelled: np.ndarray = field(repr=False)
     index: np.ndarray = field(repr=False)
     values: np.ndarray = field(repr=False)
+    weights: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -76,6 +79,19 @@ class Labels:
         """Whether every row has a label."""
         return len(self.index) == len(self.labelled)
 
+    @property
+    def total(self) -> float:
+        """Sum of the weights of the labelled rows: their number, if each counts once."""
+        return float(self.n_labelled if self.weights is None else self.weights.sum())
+
+    def row_weights(self) -> np.ndarray:
+        """Return the weights of the labelled rows, (l,), ones if there are none."""
+        return np.ones(self.n_labelled) if self.weights is None else self.weights
+
+    def class_totals(self) -> np.ndarray:
+        """Return the sum of weights of the labelled rows in each class, (c,), in float64."""
+        return self.counts().astype(np.float64) if self.weights is None else self.weights @ self.indicator()
+
     def indicator(self) -> np.ndarray:
         """Return the (l, c) 0/1 indicator matrix in float64; for binary it has two columns."""
         self._needs_classes("indicator")
@@ -86,14 +102,13 @@ class Labels:
         return one_hot
 
     def distinct(self) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return the distinct rows of `columns` (g, c), each labelled row's index in them (l,), and their counts.
+        """Return the distinct rows of `columns` (g, c), each labelled row's index in them (l,), and their weights.
 
         For several labels a row, and for numbers, all rows are returned, with None for the indices.
         """
         if self.task in ("binary", "multiclass"):
-            return np.eye(self.n_classes), self.values, self.counts().astype(np.float64)
-        Y = self.columns()
-        return Y, None, np.ones(len(Y))
+            return np.eye(self.n_classes), self.values, self.class_totals()
+        return self.columns(), None, self.row_weights()
 
     def columns(self) -> np.ndarray:
         """Return the targets of the labelled rows as columns: the indicator (l, c), or the numbers (l, t)."""
@@ -103,8 +118,10 @@ class Labels:
 
     def take(self, which: np.ndarray) -> Labels:
         """Return the labels of some labelled rows only; the classes stay the same."""
-        n = len(which)
-        return Labels(self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which])
+        n, weights = len(which), None if self.weights is None else self.weights[which]
+        return Labels(
+            self.task, self.classes, np.ones(n, dtype=bool), np.arange(n), self.values[which], weights
+        )
 
     def signs(self) -> np.ndarray:
         """Return -1/+1 targets, one-vs-rest (l, c); for two classes (l, 1), where +1 is `classes[1]`."""
@@ -140,6 +157,7 @@ def read_labels(
     task: str = "auto",
     allowed: Collection[str] = ("binary", "multiclass"),
     estimator: str = "This estimator",
+    weights: np.ndarray | None = None,
 ) -> Labels:
     """Read y: which rows are labelled, in which task, with which values. y is not modified.
 
@@ -160,6 +178,8 @@ def read_labels(
         The tasks that the estimator takes. If regression is the only one, "auto" means regression.
     estimator : str
         The estimator's name, for messages.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows. A row of weight 0 is read as if it had no label.
 
     Returns
     -------
@@ -211,6 +231,14 @@ def read_labels(
             )
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
+    if weights is not None and len(index):
+        counted = weights[index] > 0
+        if not counted.any():
+            raise ValueError(
+                f"sample_weight is 0 in all {len(index)} labelled rows; give some of them a weight."
+            )
+        values, index = values[counted], index[counted]
+        weights = weights[index]
     # The value that means unlabelled, for messages; in regression a number does not.
     mark = None if found == "regression" and isinstance(unlabeled, Real) else unlabeled
     marks = "missing" if mark is None else f"missing or {mark!r}"
@@ -249,7 +277,7 @@ def read_labels(
             )
     if len(index) < n:
         _warn_of_plain_folds(unlabeled, task)
-    return Labels(found, classes, _as_mask(index, n), index, values)
+    return Labels(found, classes, _as_mask(index, n), index, values, weights)
 
 
 def _warn_of_plain_folds(unlabeled: Any, task: str) -> None:

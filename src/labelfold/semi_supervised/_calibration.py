@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, logsumexp
 from scipy.stats import beta, norm
 from sklearn.metrics import r2_score
 
@@ -36,7 +36,7 @@ def calibrate(
     Returns
     -------
     steepness : float
-        `probabilities` are as likely as they say for scores times this number.
+        Probabilities are as likely as they say for scores times this number.
     shift : float
         Added to the scores of several labels a row, after which their sign decides; 0 otherwise.
     expected : tuple of float
@@ -55,11 +55,6 @@ def calibrate(
         known[:] = False  # the accuracy within one class says nothing
     F, codes = by_class(F)[known], labels.values[known]
     return steepness(F, codes), 0.0, accuracy_interval(F.argmax(axis=1) == codes, groups.take(known))
-
-
-def probabilities(F: np.ndarray, task: str) -> np.ndarray:
-    """Return the probability of each class, or of each label, from calibrated scores."""
-    return expit(F) if task == "multilabel" else softmax(by_class(F), axis=1)
 
 
 def by_class(F: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
 from labelfold.rows import Featurized, Rows, row_hashes, single_blas
 from labelfold.semi_supervised._blend import embed
-from labelfold.semi_supervised._calibration import calibrate, probabilities
+from labelfold.semi_supervised._calibration import calibrate
 from labelfold.semi_supervised._trees import grow
 from labelfold.semi_supervised._views import TREES, FormViews, View, chosen_views
 from labelfold.semi_supervised._weights import MINOR, Solution, Targets, default_ridges, solve, targets_of
@@ -456,9 +456,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         F = np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)
         return F + self._shift
 
-    def _shares(self, F: np.ndarray) -> np.ndarray:
-        """Return probabilities, calibrated on leave-one-out scores."""
-        return probabilities(self._steepness * F, self.task_)
+    def _log_odds(self, F: np.ndarray) -> np.ndarray:
+        """Return log odds, calibrated on leave-one-out scores."""
+        return self._steepness * F
 
     @property
     def _n_features_out(self) -> int:
