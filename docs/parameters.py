@@ -23,6 +23,10 @@ MEANINGS = {
         'rows from their mean; "cv": chosen by cross-validation on the labelled rows; a sequence: chosen among its '
         "values",
     ),
+    "ridge_y": (
+        "weight of the squared norm of the coefficients of the targets",
+        "relative to a sum over rows of squared targets",
+    ),
     "reconstruction": ("weight of the reconstruction error, relative to the loss of the labels", "a factor"),
     "reconstruction_share": (
         "weight of the reconstruction error; that of the labels is 1 minus it",
@@ -49,7 +53,11 @@ MEANINGS = {
     "offset_unit": ("unit in which offsets of rows are penalised and classified", "the unit of X"),
     "must_link_weight": ("weight of distances of must-link pairs", "relative to the spread of all rows"),
     "cannot_link_weight": ("weight of distances of cannot-link pairs", "relative to the spread of all rows"),
-    "class_weight": ("weights of the classes in the losses", "scikit-learn's"),
+    "class_weight": ("weights of the classes in the terms of the labels", "scikit-learn's"),
+    "shrinkage": (
+        "share of the identity in the within-class covariance",
+        '0 to 1; "auto": the formula of Ledoit and Wolf; None: a ridge in its place',
+    ),
     "priors": ("probabilities of the classes", "sum to 1"),
     "positive_fraction": ("share of positive rows among the unlabelled ones", "0 to 1"),
     "kernel": ("kernel of rows", "scikit-learn's names, or a function of two rows"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, overload
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,18 +19,20 @@ from labelfold.discriminant._two_stage import (
     ridge_in_use,
     summarised,
 )
-from labelfold.labels import score_targets
-from labelfold.numerics import ROUND_OFF
+from labelfold.labels import read_weights, score_targets
+from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF
+from labelfold.rows import gathered, to_host
+from labelfold.utils import Interval
 
 
 class CCA(OPLS):
     r"""Canonical correlation analysis: directions of X and of Y that are most correlated.
 
-    .. math:: \max_W \mathrm{tr}(W' X_c' Y_c (Y_c'Y_c)^+ Y_c' X_c W) \quad \text{subject to} \quad
+    .. math:: \max_W \mathrm{tr}(W' X_c' Y_c (Y_c'Y_c + h I)^+ Y_c' X_c W) \quad \text{subject to} \quad
               W'(X_c'X_c + g I)W = I
 
-    The targets are :math:`T = Y_c (Y_c'Y_c)^{-1/2}` (root of the pseudo-inverse if label columns are dependent). Y
-    may be classes, label columns or continuous targets. With classes the directions are those of `LDA`.
+    The targets are :math:`T = Y_c (Y_c'Y_c + h I)^{-1/2}`, the root of the pseudo-inverse if label columns are
+    dependent. Y may be classes, label columns or continuous targets. With classes the directions are those of `LDA`.
 
     Parameters
     ----------
@@ -36,10 +40,14 @@ class CCA(OPLS):
         Number of directions; all when None.
     ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
+    ridge_y : float, default=0.0
+        h, added to the diagonal of :math:`Y_c'Y_c`, for many or nearly dependent columns of Y.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel, gamma, degree, coef0, n_landmarks
         The kernel form; see `LDA`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; see `LDA`.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as continuous targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
@@ -61,8 +69,15 @@ class CCA(OPLS):
         Their eigenvalues, descending.
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
-    coef_, intercept_ : ndarray of shape (c, k), (c,)
+    embedding_coef_, embedding_intercept_ : ndarray of shape (c, k), (c,)
         Regression of the label columns on the embedding, for `predict`.
+    coef_, intercept_ : ndarray of shape (q, d), (q,)
+        Weights of the columns of X in the scores: `decision_function`, or `predict` in regression, is
+        ``X @ coef_.T + intercept_``. q is 1 for two classes; for numbers in one column they are (d,) and a float.
+        Absent with a kernel.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        The share of the variance of the label columns that each component explains beyond those before it. The sum is
+        the R^2 of their regression on the embedding.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
@@ -70,9 +85,15 @@ class CCA(OPLS):
     ridge_, n_iter_, residual_, gamma_, feature_map_
         As in `LDA`.
     correlations_ : ndarray of shape (k,)
-        The canonical correlations, square roots of the eigenvalues (exact for ridge 0).
+        The canonical correlations, square roots of the eigenvalues (exact if both ridges are 0); those of other rows
+        are computed by `correlations`.
     y_components_ : ndarray of shape (k, c)
-        Directions V' of the targets, with V'Y_c'Y_cV = I.
+        Directions V' of the targets, with V'(Y_c'Y_c + ridge_y I)V = I.
+    x_loadings_ : ndarray of shape (d, k)
+        Regression of the columns of X on the scores of X, by which `inverse_transform` returns rows. Absent with a
+        kernel.
+    y_loadings_ : ndarray of shape (c, k)
+        Regression of the targets on their scores.
     y_mean_ : ndarray of shape (c,)
         The mean of the targets.
 
@@ -101,8 +122,55 @@ class CCA(OPLS):
     0.796
     """
 
+    _has_loadings = True
+    _parameter_constraints = {
+        **OPLS._parameter_constraints,
+        "ridge_y": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        task: Literal["auto", "classification", "regression"] = "auto",
+        ridge: float | Literal["auto", "cv"] | Sequence[float] | np.ndarray = 0.0,
+        ridge_y: float = 0.0,
+        solver: Literal["two-stage", "direct"] = "two-stage",
+        kernel: str | Callable[..., float] | None = None,
+        gamma: float | Literal["auto", "scale"] = "auto",
+        degree: float | None = None,
+        coef0: float | None = None,
+        n_landmarks: int | Literal["auto"] | None = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        max_gram_bytes: int = MAX_GRAM_BYTES,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: int = 0,
+        unlabeled: Any = -1,
+    ) -> None:
+        super().__init__(
+            n_components,
+            task=task,
+            ridge=ridge,
+            solver=solver,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            n_landmarks=n_landmarks,
+            class_weight=class_weight,
+            tol=tol,
+            max_iter=max_iter,
+            max_gram_bytes=max_gram_bytes,
+            random_state=random_state,
+            verbose=verbose,
+            unlabeled=unlabeled,
+        )
+        self.ridge_y = ridge_y
+
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the directions from the labelled rows.
 
         Parameters
@@ -111,37 +179,49 @@ class CCA(OPLS):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
             Targets; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : estimator
         """
-        data = read_labelled(self, X, y)
+        data = read_labelled(self, X, y, sample_weight)
         ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
         (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
-        found = self._store(found, ridge)
+        found = self._store(found)
         self._fit_predictions(found, summarised(self, data))
         return self
 
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return T = Y_c (Y_c'Y_c)^(-1/2)."""
+        """Return T = Y_c (Y_c'Y_c + h I)^(-1/2)."""
         Yc = super()._targets(Y, weights)
         return Yc @ self._link((Yc.T * weights) @ Yc)  # (g, c)  H of eq. 7
 
     def _link(self, S: np.ndarray) -> np.ndarray:
-        """Return S^(-1/2), of the pseudo-inverse if S is singular."""
-        values, vectors = np.linalg.eigh((S + S.T) / 2)
+        """Return (S + h I)^(-1/2), of the pseudo-inverse if it is singular."""
+        values, vectors = np.linalg.eigh((S + S.T) / 2 + self.ridge_y * np.eye(len(S)))
         keep = values > len(S) * ROUND_OFF * max(values[-1], 0.0)
         return (vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
-        """Store the regression on the embedding, and the directions of the targets."""
-        super()._fit_predictions(found, summary)
-        root = np.sqrt(found.s)
+        """Store the regression on the embedding, the directions of the targets, and the loadings of both sides."""
+        made = summary.products(found)
+        self._fit_regression(made, summary)
+        root, S = np.sqrt(found.s), summary.y_scatter
         self.correlations_ = root
-        self.y_components_: np.ndarray = (found.targets / root[:, None]) @ self._link(summary.y_scatter)
+        self.y_components_: np.ndarray = (found.targets / root[:, None]) @ self._link(S)
         self.y_mean_: np.ndarray = summary.y_mean
+        SV = S @ self.y_components_.T  # (c, k)  Y_c'U for the scores U = Y_c V
+        self.y_loadings_: np.ndarray = np.linalg.lstsq(self.y_components_ @ SV, SV.T, rcond=None)[0].T
+        self.__dict__.pop("x_loadings_", None)  # those of an earlier fit without a kernel
+        if made.XtZ is not None:
+            self.x_loadings_: np.ndarray = np.linalg.lstsq(made.ZtZ, made.XtZ.T, rcond=None)[0].T
+
+    def _back(self, p: int) -> np.ndarray:
+        """Return the loadings (p, d): rows are the sum of their scores times these."""
+        return self.x_loadings_[:, :p].T
 
     @overload
     def transform(self, X: HostRows, y: None = None) -> np.ndarray: ...
@@ -168,6 +248,37 @@ class CCA(OPLS):
         check_is_fitted(self)
         x_scores = super().transform(X)
         return x_scores if y is None else (x_scores, self._y_scores(y))
+
+    def correlations(self, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
+        """Return the correlations of the scores of rows with those of their targets, such as those of held-out rows.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, c)
+            Targets of the rows, in the form of `fit`; unlabelled rows are left out.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        correlations : ndarray of shape (k,)
+            NaN for a component whose scores are constant.
+        """
+        x_scores, y_scores = self.transform(X, y)
+        x_scores = np.asarray(to_host(gathered(x_scores)), dtype=np.float64)
+        weights = read_weights(sample_weight, len(y_scores))
+        weights = np.ones(len(y_scores)) if weights is None else weights
+        counted = ~np.isnan(y_scores).any(axis=1) & (weights > 0)
+        if counted.sum() < 2:
+            raise ValueError(
+                f"y has {counted.sum()} labelled rows of a weight above 0, where a correlation takes two at least"
+            )
+        Z, U, w = x_scores[counted], y_scores[counted], weights[counted] / weights[counted].sum()
+        Z, U = Z - w @ Z, U - w @ U
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return w @ (Z * U) / np.sqrt((w @ Z**2) * (w @ U**2))
 
     def _y_scores(self, y: Any) -> np.ndarray:
         classes: Any = getattr(self, "classes_", None)

@@ -49,6 +49,8 @@ class HSL(TwoStage):
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel, gamma, degree, coef0, n_landmarks
         The kernel form; see `LDA`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; see `LDA`.
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
@@ -68,8 +70,15 @@ class HSL(TwoStage):
         Their eigenvalues, descending.
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
-    coef_, intercept_ : ndarray of shape (c, k), (c,)
+    embedding_coef_, embedding_intercept_ : ndarray of shape (c, k), (c,)
         Regression of the label columns on the embedding, for `predict`.
+    coef_, intercept_ : ndarray of shape (q, d), (q,)
+        Weights of the columns of X in the scores: `decision_function` is
+        ``X @ coef_.T + intercept_``. q is 1 for two classes.
+        Absent with a kernel.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        The share of the variance of the label columns that each component explains beyond those before it. The sum is
+        the R^2 of their regression on the embedding.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
@@ -118,6 +127,7 @@ class HSL(TwoStage):
         degree: float | None = None,
         coef0: float | None = None,
         n_landmarks: int | Literal["auto"] | None = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,
@@ -134,6 +144,7 @@ class HSL(TwoStage):
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
+        self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
         self.max_gram_bytes = max_gram_bytes
@@ -142,7 +153,7 @@ class HSL(TwoStage):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the directions from the labelled rows.
 
         Parameters
@@ -151,16 +162,18 @@ class HSL(TwoStage):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
             Targets; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : estimator
         """
-        data = read_labelled(self, X, y)
+        data = read_labelled(self, X, y, sample_weight)
         ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
         (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
-        found = self._store(found, ridge)
+        found = self._store(found)
         self._fit_predictions(found, summarised(self, data))
         return self
 

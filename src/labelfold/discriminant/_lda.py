@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 
-from labelfold.base import fitting
+from labelfold.base import fitting, spread
+from labelfold.discriminant._shrinkage import MAX_SHRINKAGE, shrunk_ridge
 from labelfold.discriminant._two_stage import (
     Directions,
+    LabelledRows,
     LabelSummary,
     TwoStage,
     directions,
@@ -17,8 +21,8 @@ from labelfold.discriminant._two_stage import (
     ridge_in_use,
     summarised,
 )
-from labelfold.numerics import MAX_GRAM_BYTES
-from labelfold.rows import Rows
+from labelfold.numerics import MAX_GRAM_BYTES, RidgeProblem
+from labelfold.utils import Interval, StrOptions
 
 
 class LDA(TwoStage):
@@ -66,6 +70,13 @@ class LDA(TwoStage):
     n_landmarks : int, "auto" or None, default="auto"
         Number of labelled rows that approximate the kernel (Nystroem). None is exact. "auto" is exact if
         ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes: the weight of a row is multiplied by that of its class, or by those of all its labels.
+        "balanced" gives every class the same total weight.
+    shrinkage : float, "auto" or None, default=None
+        Share of the identity in the within-class covariance, 0 to 1: :math:`(1 - a) S_w / l + a m I`, where m is the
+        mean variance of the columns within classes. It amounts to a ridge, which is then ``ridge_``, and takes its
+        place. "auto" is the formula of Ledoit and Wolf for all rows less their class means. Not with a kernel.
     priors : array-like of shape (n_classes,), default=None
         Class probabilities for `predict`; the shares of the labelled rows when None.
     tol : float, default=1e-8
@@ -87,6 +98,12 @@ class LDA(TwoStage):
         The directions W', with W'(X_c'X_c + ridge I)W = I.
     eigenvalues_ : ndarray of shape (k,)
         Their eigenvalues, descending: the between-class share of the scatter along a direction.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        The share of each direction in the between-class variance, measured in units of the within-class variance
+        along it, of all directions: s / (1 - s) over its sum.
+    coef_, intercept_ : ndarray of shape (q, d), (q,)
+        Weights of the columns of X in the scores: `decision_function` is ``X @ coef_.T + intercept_``. q is 1 for two
+        classes, otherwise c. Absent with a kernel.
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
     means_ : ndarray of shape (c, k)
@@ -103,6 +120,8 @@ class LDA(TwoStage):
         The relative residual at the end of the iterations; 0 for a factorisation.
     ridge_ : float
         The ridge in use.
+    shrinkage_ : float or None
+        The shrinkage in use.
     ridges_, ridge_scores_ : ndarray of shape (r,), (folds, r)
         The candidates and their scores, if the ridge was chosen by cross-validation.
     gamma_ : float or None
@@ -129,10 +148,20 @@ class LDA(TwoStage):
     LinearDiscriminantAnalysis, including probabilities. (scikit-learn divides the scatter by l since release 1.9, and
     before by l less the number of classes.)
 
+    A number as ``shrinkage`` gives the predictions of scikit-learn's LinearDiscriminantAnalysis with the same number,
+    without ``priors``. Its directions differ: scikit-learn's solver "eigen" also shrinks the between-class scatter.
+    scikit-learn's "auto" shrinks the covariance of each class separately, in standardised columns, towards its
+    diagonal. Here one number is computed from the within-class covariance of all classes, and shrinks towards the
+    identity. Shrinkage takes one more pass, and "auto" two. "auto" also needs the norm of X_c'X_c: several more
+    passes if neither X_c'X_c nor X_c X_c' fits ``max_gram_bytes``.
+
     References
     ----------
     L. Sun, B. Ceran, J. Ye. A scalable two-stage approach for a class of dimensionality reduction
     techniques. KDD 2010.
+
+    O. Ledoit, M. Wolf. A well-conditioned estimator for large-dimensional covariance matrices. Journal of
+    Multivariate Analysis 88, 2004.
 
     Examples
     --------
@@ -148,8 +177,13 @@ class LDA(TwoStage):
     """
 
     priors_: np.ndarray
+    shrinkage_: float | None = None
 
-    _parameter_constraints = {**TwoStage._parameter_constraints, "priors": ["array-like", None]}
+    _parameter_constraints = {
+        **TwoStage._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "priors": ["array-like", None],
+    }
     _rules_out = True
 
     def __init__(
@@ -163,6 +197,8 @@ class LDA(TwoStage):
         degree: float | None = None,
         coef0: float | None = None,
         n_landmarks: int | Literal["auto"] | None = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        shrinkage: float | Literal["auto"] | None = None,
         priors: Sequence[float] | np.ndarray | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -179,6 +215,8 @@ class LDA(TwoStage):
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
+        self.class_weight = class_weight
+        self.shrinkage = shrinkage
         self.priors = priors
         self.tol = tol
         self.max_iter = max_iter
@@ -188,7 +226,7 @@ class LDA(TwoStage):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the directions from the labelled rows.
 
         Parameters
@@ -197,44 +235,92 @@ class LDA(TwoStage):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
             Targets; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : estimator
         """
-        data = read_labelled(self, X, y)
-        ridge = ridge_in_use(self, data)
+        self._check_shrinkage()
+        data = read_labelled(self, X, y, sample_weight)
+        ridges = partial(self._shrunk, data) if self.shrinkage is not None else [ridge_in_use(self, data)]
         T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
-        (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
-        found = self._store(found, ridge)
+        (found,) = directions(self, data, T, ridges)  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
+        found = self._store(found)
         self._fit_predictions(found, summarised(self, data))
         return self
 
+    def path(self, X: Any, y: Any, ridges: Sequence[float], sample_weight: Any = None) -> list[Self]:
+        """Fit one model for each of several ridges; see `CCA.path`."""
+        if self.shrinkage is not None:
+            raise ValueError(
+                f"path fits ridges, and shrinkage={self.shrinkage!r} was given; leave shrinkage out, or call fit"
+            )
+        return super().path(X, y, ridges, sample_weight)
+
+    def _check_shrinkage(self) -> None:
+        """Refuse parameters that exclude shrinkage."""
+        if self.shrinkage is None:
+            return
+        if not isinstance(self.ridge, Real) or self.ridge != 0:
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} and ridge={self.ridge!r} were given, which are two forms of the same "
+                "thing; give one of them"
+            )
+        if self.kernel is not None:
+            raise ValueError(
+                f"shrinkage={self.shrinkage!r} was given with kernel={self.kernel!r}, whose space has no number of "
+                'columns; use a ridge, such as ridge="auto"'
+            )
+
+    def _shrunk(self, data: LabelledRows, problem: RidgeProblem) -> list[float]:
+        """Store the shrinkage in use, and return the ridge that it amounts to."""
+        assert self.shrinkage is not None
+        self.shrinkage_, ridge = shrunk_ridge(
+            data.rows,
+            spread(data.labels.values, data.mask, -1),
+            data.labels.class_totals(),
+            data.weights,
+            None if isinstance(self.shrinkage, str) else float(self.shrinkage),
+            partial(problem.squared_gram, self.max_gram_bytes),
+        )
+        return [ridge]
+
     def _targets(self, Y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return one-hot labels, column j divided by sqrt(n_j), so that S_b = X_c'T T'X_c."""
-        return Y / np.sqrt(np.maximum(weights @ Y, 1))  # (g, c)  eq. 14
+        return Y / np.sqrt(_positive(weights @ Y))  # (g, c)  eq. 14
 
     def _fit_predictions(self, found: Directions, summary: LabelSummary) -> None:
         """Store the class means and probabilities of the Gaussian classifier."""
-        self.means_: np.ndarray = found.targets.T / np.sqrt(np.maximum(summary.counts, 1))[:, None]
+        self.means_: np.ndarray = found.targets.T / np.sqrt(_positive(summary.counts))[:, None]
         self.priors_ = summary.counts / summary.n if self.priors is None else _checked(self.priors, summary)
         self._keep_task(summary.task, summary.classes)
-        self._n_labelled = summary.n
+        if self.shrinkage is None:
+            self.shrinkage_ = None
+        self._weight = summary.n
         # Of perfectly separated classes the within-class scatter is only round-off, also that of the rows.
         self._min_scatter = max(1e-10, 100 * summary.eps)
+        odds = found.all_s / np.maximum(1 - found.all_s, self._min_scatter)
+        self.explained_variance_ratio_ = odds[: len(found.s)] / odds.sum()
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
-        """Return the log-odds of the second class (two classes), or the linear score of each class."""
-        precision = self._n_labelled / np.maximum(1 - self.eigenvalues_, self._min_scatter)
-        A = precision * self.means_  # (c, k)
+    def _score_map(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return A and b of the scores Z A' + b: the log-odds of the second class, or the score of each class."""
+        # The covariance is (1 - a) (S_w + g I) / l, with shrinkage a.
+        precision = self._weight / np.maximum(1 - self.eigenvalues_, self._min_scatter)
+        A = precision / (1 - min(self.shrinkage_ or 0.0, MAX_SHRINKAGE)) * self.means_  # (c, k)
         with np.errstate(divide="ignore"):  # a class without rows so far has probability 0
             b = np.log(self.priors_) - 0.5 * (A * self.means_).sum(axis=1)
-        F = self._embedded(rows) @ A.T + b
-        return F[:, 1:] - F[:, :1] if F.shape[1] == 2 else F
+        return (A[1:] - A[:1], b[1:] - b[:1]) if len(A) == 2 else (A, b)
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return the scores, which are log odds."""
         return F
+
+
+def _positive(totals: np.ndarray) -> np.ndarray:
+    """Return the weights of the classes, 1 for a class without rows."""
+    return np.where(totals > 0, totals, 1.0)
 
 
 def objective(W: np.ndarray, Sb: np.ndarray) -> float:

@@ -36,6 +36,8 @@ class OPLS(TwoStage):
         "direct" solves the dense d x d problem, for small data and for comparison.
     kernel, gamma, degree, coef0, n_landmarks
         The kernel form; see `LDA`.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes; see `LDA`.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as regression targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
@@ -57,8 +59,15 @@ class OPLS(TwoStage):
         Their eigenvalues, descending.
     mean_ : ndarray of shape (d,)
         The mean of the labelled rows.
-    coef_, intercept_ : ndarray of shape (c, k), (c,)
+    embedding_coef_, embedding_intercept_ : ndarray of shape (c, k), (c,)
         Regression of the label columns on the embedding, for `predict`.
+    coef_, intercept_ : ndarray of shape (q, d), (q,)
+        Weights of the columns of X in the scores: `decision_function`, or `predict` in regression, is
+        ``X @ coef_.T + intercept_``. q is 1 for two classes; for numbers in one column they are (d,) and a float.
+        Absent with a kernel.
+    explained_variance_ratio_ : ndarray of shape (k,)
+        The share of the variance of the label columns that each component explains beyond those before it. The sum is
+        the R^2 of their regression on the embedding.
     task_ : str
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
@@ -107,6 +116,7 @@ class OPLS(TwoStage):
         degree: float | None = None,
         coef0: float | None = None,
         n_landmarks: int | Literal["auto"] | None = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         max_gram_bytes: int = MAX_GRAM_BYTES,
@@ -123,6 +133,7 @@ class OPLS(TwoStage):
         self.degree = degree
         self.coef0 = coef0
         self.n_landmarks = n_landmarks
+        self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
         self.max_gram_bytes = max_gram_bytes
@@ -131,7 +142,7 @@ class OPLS(TwoStage):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the directions from the labelled rows.
 
         Parameters
@@ -140,16 +151,18 @@ class OPLS(TwoStage):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,) or (n, c)
             Targets; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : estimator
         """
-        data = read_labelled(self, X, y)
+        data = read_labelled(self, X, y, sample_weight)
         ridge = ridge_in_use(self, data)
         T = self._targets(data.Y, data.counts)  # (g, q)  a row for each distinct row of labels
         (found,) = directions(self, data, T, [ridge])  # W (d, k), s (k,): eq. 27 and 30, or eq. 37
-        found = self._store(found, ridge)
+        found = self._store(found)
         self._fit_predictions(found, summarised(self, data))
         return self
 

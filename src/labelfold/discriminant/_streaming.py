@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 
 from labelfold.labels import read_batch
-from labelfold.numerics import FactorProblem
+from labelfold.numerics import FactorProblem, weighted_mean
 from labelfold.rows import Block, Centered, Rows, triangle_of
 
 P = ParamSpec("P")
@@ -19,19 +19,20 @@ T = TypeVar("T")
 
 
 class Moments:
-    """Count, mean and scatter of the rows, and their cross-products with the labels.
+    """Total weight, mean and scatter of the rows, and their cross-products with the labels.
 
     The scatter is stored as a stack of rows S with S'S = X_c'X_c. A batch extends it (Chan's update of means and
-    scatters) by the new rows, centred at their own mean, and one row for the difference of the means. When the stack
-    grows, it is compressed to its triangular factor. X'X itself would lose half of the digits. Continuous targets are
-    further columns of X here.
+    scatters) by the new rows, centred at their own mean, and one row for the difference of the means. Rows are times
+    the square roots of their weights. When the stack grows, it is compressed to its triangular factor. X'X itself
+    would lose half of the digits. Continuous targets are further columns of X here.
 
-    For classes and label sets, rows with the same labels share one count and one mean, because the weights of some
-    methods depend on the final counts.
+    For classes and label sets, rows with the same labels share one total weight and one mean, because the targets of
+    some methods depend on the final totals.
     """
 
     def __init__(self, n_columns: int) -> None:
-        self.n, self.n_columns = 0, n_columns
+        self.n: float = 0  # total weight of the rows
+        self.n_rows, self.n_columns = 0, n_columns
         self.groups: dict[Any, list] = {}
         self.dtype = "float64"  # the lowest precision of the batches
         # Of the columns of X, and then the targets.
@@ -47,34 +48,45 @@ class Moments:
         """The mean of the rows."""
         return self._means[: self.n_columns]
 
-    def add(self, rows: Rows, keys: list, *, targets: np.ndarray | None = None) -> None:
-        """Add a batch: one hashable key for each row (its labels), or continuous targets."""
-        m = rows.shape[0]
-        if m == 0:
+    def add(
+        self,
+        rows: Rows,
+        keys: list,
+        *,
+        targets: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Add a batch: one hashable key for each row (its labels), or continuous targets; positive weights."""
+        n_new = rows.shape[0]
+        if n_new == 0:
             return
+        m = n_new if weights is None else float(weights.sum())
         if np.finfo(rows.dtype).eps > np.finfo(self.dtype).eps:
             self.dtype = str(rows.dtype)
-        Y = np.zeros((m, 0)) if targets is None else targets
+        Y = np.zeros((n_new, 0)) if targets is None else targets
         if not self.n:
             self._means = np.zeros(self.n_columns + Y.shape[1])
             self._stack = np.zeros((0, len(self._means)))
-        mean, y_mean = rows.mean(), Y.mean(axis=0)
+        mean, y_mean = weighted_mean(rows, weights), Y.mean(axis=0) if weights is None else weights @ Y / m
         part = Centered(rows, mean)
-        R = part.sum(_triangle, Y - y_mean)
+        R = part.sum(_triangle, Y - y_mean, *(() if weights is None else (np.sqrt(weights),)))
         if targets is None:
-            self._add_groups(part, keys, mean)
+            self._add_groups(part, keys, mean, weights)
         away = np.append(mean, y_mean) - self._means
         self._stack = np.vstack([self._stack, R, np.sqrt(self.n * m / (self.n + m)) * away])
         self.n += m
+        self.n_rows += n_new
         self._means = self._means + away * (m / self.n)
         if len(self._stack) > 3 * len(away) + 256:
             self._stack = triangle_of(self._stack)
 
-    def _add_groups(self, part: Centered, keys: list, mean: np.ndarray) -> None:
+    def _add_groups(self, part: Centered, keys: list, mean: np.ndarray, weights: np.ndarray | None) -> None:
         distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         codes = np.array([distinct[key] for key in keys])
-        counts = np.bincount(codes, minlength=len(distinct))
-        sums = part.t(np.eye(len(distinct))[codes])  # (d, groups), about the batch's mean
+        counts = np.bincount(codes, weights, minlength=len(distinct))
+        of_groups = np.eye(len(distinct))[codes]
+        # (d, groups), about the batch's mean
+        sums = part.t(of_groups if weights is None else of_groups * weights[:, None])
         for key, i in distinct.items():
             count, old = self.groups.get(key, [0, 0.0])
             new = mean + sums[:, i] / counts[i]
@@ -87,7 +99,7 @@ class Moments:
         return self._means[d:], S[:, :d].T @ S[:, d:], S[:, d:].T @ S[:, d:]
 
     def group_means(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the counts of the groups (g,), and their means relative to the overall mean (g, d)."""
+        """Return the weights of the groups (g,), and their means relative to the overall mean (g, d)."""
         counts = np.array([count for count, _ in self.groups.values()], dtype=np.float64)
         return counts, np.array([mean for _, mean in self.groups.values()]) - self.mean
 
@@ -95,11 +107,12 @@ class Moments:
         """Return the ridge regression whose right-hand side is M = X_c'T_c."""
         S = self._stack[:, : self.n_columns]
         R = triangle_of(np.vstack([S, np.zeros((max(0, S.shape[1] - len(S)), S.shape[1]))]))
-        return FactorProblem.of_triangle(R, M, self.mean, self.n, self.eps)
+        return FactorProblem.of_triangle(R, M, self.mean, self.n_rows, self.n, self.eps)
 
 
-def _triangle(X: Block, empty: Any) -> Any:
-    return X.double().qr(empty)
+def _triangle(X: Block, Y: Any, roots: Any = None) -> Any:
+    X = X.double()
+    return X.qr(Y) if roots is None else X.scale(roots).qr(Y * roots[:, None])
 
 
 def start_stream(model: Any, n_columns: int, classes: Any) -> None:
@@ -119,8 +132,8 @@ def start_stream(model: Any, n_columns: int, classes: Any) -> None:
     model._stream_classes = None if classes is None else np.unique(np.asarray(classes))
 
 
-def add_batch(model: Any, rows: Rows, y: Any) -> None:
-    """Add the labelled rows of a batch to the moments of a model."""
+def add_batch(model: Any, rows: Rows, y: Any, weights: np.ndarray | None) -> None:
+    """Add the labelled rows of a batch, with weights of all of its rows, to the moments of a model."""
     n = rows.shape[0]
     kind, known, values = read_batch(
         y,
@@ -135,6 +148,9 @@ def add_batch(model: Any, rows: Rows, y: Any) -> None:
         raise ValueError(
             f"y has {len(known)} rows and X has {n}; pass one label, or one unlabelled mark, a row."
         )
+    if weights is not None:
+        counted = weights > 0
+        values, known = values[counted[known]], known & counted
     if not known.any():
         return
     if kind != (model._stream_kind or kind):
@@ -147,13 +163,35 @@ def add_batch(model: Any, rows: Rows, y: Any) -> None:
         )
     model._stream_kind, model._stream_width = kind, width
     taken = rows if known.all() else rows.take(np.flatnonzero(known))
+    weights = None if weights is None else weights[known]
+    if model.class_weight is not None:
+        weights = _class_factors(model, kind, values) * (1.0 if weights is None else weights)
     if kind == "regression":
         model._flat = values.ndim == 1
-        model._moments.add(taken, [], targets=values.reshape(len(values), -1))
+        model._moments.add(taken, [], targets=values.reshape(len(values), -1), weights=weights)
         return
     keys = distinct_rows(values) if kind == "multilabel" else values.tolist()
     _check_new_keys(model, keys)
-    model._moments.add(taken, keys)
+    model._moments.add(taken, keys, weights=weights)
+
+
+def _class_factors(model: Any, kind: str, values: np.ndarray) -> np.ndarray:
+    """Return the weight of each row's class, or of all of its labels."""
+    given = model.class_weight
+    if kind == "regression":
+        raise ValueError(
+            f"class_weight={given} was given for numbers, which have no classes; use sample_weight"
+        )
+    named = np.arange(values.shape[1]) if kind == "multilabel" else model._stream_classes
+    known = None if named is None else named.tolist()
+    strange = [] if known is None else [label for label in given if label not in known]
+    if strange or not all(weight > 0 for weight in given.values()):
+        of = "the classes" if known is None else f"the classes {known}"
+        raise ValueError(f"class_weight={given} was given, where positive weights of {of} are expected")
+    if kind == "multilabel":
+        factors = [float(given.get(j, 1.0)) for j in range(values.shape[1])]
+        return np.where(values > 0, factors, 1.0).prod(axis=1)
+    return np.array([float(given.get(label, 1.0)) for label in values.tolist()])
 
 
 def _task(model: Any) -> str:
@@ -226,5 +264,15 @@ class OneRidgeOnly(Generic[P, T]):
             raise AttributeError(
                 f"{name} cannot work with ridge={model.ridge!r}, which is chosen from all rows at once; give one "
                 "number, or call fit on all rows"
+            )
+        if isinstance(model.class_weight, str):
+            raise AttributeError(
+                f"{name} cannot work with class_weight={model.class_weight!r}, which depends on the labels of all "
+                "batches; give the weights of the classes as a dict, or call fit on all rows"
+            )
+        if getattr(model, "shrinkage", None) is not None:
+            raise AttributeError(
+                f"{name} cannot work with shrinkage={model.shrinkage!r}, which depends on all rows at once; give a "
+                "ridge, or call fit on all rows"
             )
         return MethodType(self.method, model)

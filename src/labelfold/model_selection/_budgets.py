@@ -375,16 +375,25 @@ def _folds(splits: Iterable[Split], predict: Predict) -> Iterator[tuple[np.ndarr
 
 
 def fold_scores(
-    splits: Iterable[Split], predict: Predict, truth: np.ndarray, measure: Callable[..., Any]
+    splits: Iterable[Split],
+    predict: Predict,
+    truth: np.ndarray,
+    measure: Callable[..., Any],
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the score of each candidate in each fold, (folds, candidates), without folds that cannot be fitted.
+
+    With weights, one for each row, ``measure`` gets those of the test rows as ``sample_weight``.
 
     >>> fold_scores([([0], [1])], lambda train, test: [[3], [4]], np.array([4, 4]), lambda y, z: (y == z).all())
     array([[0., 1.]])
     """
-    return np.array(
-        [[float(measure(truth[test], y)) for y in found] for test, found in _folds(splits, predict)]
-    )
+
+    def score(test: np.ndarray, y: Any) -> float:
+        options = {} if weights is None else {"sample_weight": weights[test]}
+        return float(measure(truth[test], y, **options))
+
+    return np.array([[score(test, y) for y in found] for test, found in _folds(splits, predict)])
 
 
 def left_out_guesses(

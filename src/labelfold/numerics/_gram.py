@@ -58,9 +58,10 @@ class Gram:
         Symmetric positive semi-definite.
     size : int
         The larger side of the matrix X for G = X'X or XX': round-off grows with it.
-    constant : float
-        Added to every entry before factoring. A centred G, whose null vector is 1, becomes regular by it, and
-        solutions with centred right-hand sides do not change.
+    null : ndarray of shape (m,), optional
+        A null vector of G, whose outer product is added before factoring. So a centred G = X X' becomes regular, and
+        solutions with centred right-hand sides do not change. It holds the square roots of the rows' weights, in the
+        scale of X.
     noise : float
         Relative error of the entries of G in units of round-off; above 1 if centring has cost digits.
     rounding : ndarray of shape (m,), optional
@@ -71,7 +72,7 @@ class Gram:
     """
 
     size: int
-    constant: float
+    null: np.ndarray | None
     noise: float
     rounding: np.ndarray | None
 
@@ -79,12 +80,12 @@ class Gram:
         self,
         G: np.ndarray,
         size: int,
-        constant: float = 0.0,
+        null: np.ndarray | None = None,
         noise: float = 1.0,
         rounding: np.ndarray | None = None,
         only_products: bool = False,
     ) -> None:
-        self.G, self.size, self.constant, self.noise, self.rounding = G, size, constant, noise, rounding
+        self.G, self.size, self.null, self.noise, self.rounding = G, size, null, noise, rounding
         self._min_share = size * EPS * (noise if only_products else 1.0)
         self.ridges: list[float] = []
         self._shared: Tridiagonal | None = None
@@ -106,18 +107,23 @@ class Gram:
         """
         if ridge in self.ridges and len(self.ridges) >= _MIN_RIDGES and len(self.G) > WIDTH:
             if self._shared is None:
-                self._shared = Tridiagonal(self.G + self.constant, M)
+                lifted = self.G.copy() if self.null is None else self.G + np.outer(self.null, self.null)
+                self._shared = Tridiagonal(lifted, M)
             rcond = self._shared.rcond(ridge)
             if rcond >= self._min_rcond(ridge):
                 return self._shared.solve(ridge)
             # Columns of different scales are ill-conditioned here, but not for a factor of the scaled G. Its
             # condition number is smaller by at most the ratio of the scales.
-            diagonal = np.diagonal(self.G) + (self.constant + ridge)
+            diagonal = self._diagonal(ridge)
             rcond = max(rcond, self.size * EPS)  # smaller values are not reliable
             if rcond * diagonal.max() < self._min_rcond(ridge) * diagonal.min():
                 return None
         factor = self.trusted(ridge)
         return None if factor is None else factor.solve_both(M)
+
+    def _diagonal(self, ridge: float) -> np.ndarray:
+        """Return the diagonal of the matrix that is factorised."""
+        return np.diagonal(self.G) + (ridge if self.null is None else self.null**2 + ridge)
 
     def _min_rcond(self, ridge: float = 0.0) -> float:
         """Return the minimum reciprocal condition at which a factor of G + ridge I is trusted.
@@ -127,20 +133,22 @@ class Gram:
         round_off = EPS * self.noise / _TRUSTED
         if self.rounding is None:
             return round_off
-        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        diagonal = self._diagonal(ridge)
         shares = np.divide(self.rounding**2, diagonal, out=np.full(len(diagonal), np.inf), where=diagonal > 0)
         return max(round_off, float(shares.max(initial=0.0)))
 
     def trusted(self, ridge: float) -> Cholesky | None:
         """Return the Cholesky factor, or None if the condition would cost too many digits."""
-        diagonal = np.diagonal(self.G) + (self.constant + ridge)
+        diagonal = self._diagonal(ridge)
         if not len(diagonal) or diagonal.min() <= 0:
             return None
         scale = 1 / np.sqrt(diagonal)
         A = np.empty_like(self.G)
         for start in range(0, len(A), WIDTH):  # blocks of rows, so that each is read from memory once
             here = slice(start, start + WIDTH)
-            np.add(self.G[here], self.constant, out=A[here])
+            A[here] = self.G[here]
+            if self.null is not None:
+                A[here] += np.outer(self.null[here], self.null)
             A[here] *= scale
             A[here] *= scale[here, None]
         np.fill_diagonal(A, 1.0)
@@ -156,7 +164,7 @@ class Gram:
         """Eigenvalues (r, 1) and eigenvectors (m, r) of G, without those that are zero up to round-off."""
         values, vectors = np.linalg.eigh(self.G)
         keep = values > self._min_share * values.max(initial=0.0)
-        self.null: np.ndarray = vectors[:, ~keep]
+        self._left_out: np.ndarray = vectors[:, ~keep]
         values, vectors = values[keep], vectors[:, keep]
         if self.rounding is not None:
             root = np.sqrt(values)[:, None] * vectors.T  # G = root'root
@@ -185,7 +193,7 @@ class Gram:
         values, _ = self.spectrum
         if self.rounding is not None or self.blurred or not len(values):
             return False
-        null = self.null
+        null = self._left_out
         if null.shape[1] > _MAX_MEASURED:
             # The expected squared norms of random mixtures add up to those of all directions.
             mixing = np.random.default_rng(0).standard_normal((null.shape[1], _MAX_MEASURED))
@@ -202,17 +210,23 @@ class Gram:
         found = self.solve(T, ridge)
         if found is None:
             return None
-        A = found[1] - found[1].mean(axis=0)
+        A = self._centred(found[1])
         D = T.T @ (self.G @ A)
         return A, (D + D.T) / 2
 
     def solve_spectrum(self, T: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the same from the eigenvalues."""
         values, U = self.spectrum
-        # Round-off mixes the constant eigenvector, whose eigenvalue is 0, into eigenvectors with a small eigenvalue.
-        U = U - U.mean(axis=0)
+        U = self._centred(U)  # round-off mixes the null vector into eigenvectors with a small eigenvalue
         C = U.T @ T
         return U @ (C / (values + ridge)), C.T @ (values / (values + ridge) * C)
+
+    def _centred(self, A: np.ndarray) -> np.ndarray:
+        """Return columns without their part along the null vector."""
+        if self.null is None:
+            return A - A.mean(axis=0)
+        unit = self.null / (np.linalg.norm(self.null) or 1.0)
+        return A - np.outer(unit, unit @ A)
 
 
 class Factor:

@@ -22,8 +22,8 @@ from labelfold.numerics._block_cg import (
     thin_qr,
 )
 from labelfold.numerics._gram import ROUND_OFF
-from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
-from labelfold.rows import Block, Rows, Weighted, centered, single_blas, total
+from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, weighted_mean
+from labelfold.rows import Block, Centered, Rows, Weighted, single_blas, total
 from labelfold.utils import warn_user
 
 # Budget: a run is followed by another one of its kind only if it has reduced the residual to this share.
@@ -60,17 +60,15 @@ class KrylovProblem(RidgeProblem):
         self,
         rows: Rows,
         T: RowTargets,
-        mask: np.ndarray | None,
         *,
         tol: float,
         max_iter: int,
         random_state: Any,
         callback: Callable[[int, float], None] | None,
     ) -> None:
-        counted = rows if mask is None else Weighted(rows, mask)
-        n_counted = rows.shape[0] if mask is None else int(mask.sum())
-        self.mean, self.size = counted.mean() * (rows.shape[0] / n_counted), max(rows.shape)
-        self.X = centered(rows, self.mean, mask)
+        self.mean, self.size = weighted_mean(rows, T.weights), max(rows.shape)
+        near = Centered(rows, self.mean)
+        self.X = near if T.roots is None else Weighted(near, T.roots)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
         self.max_iter, self.callback = max_iter, callback
         T, self.mix = T.basis(target_basis)
@@ -101,6 +99,10 @@ class KrylovProblem(RidgeProblem):
                 callback=self.callback,
             )
         self.prepared = dict(zip(ridges, answers, strict=True))
+
+    def gram_product(self, P: np.ndarray) -> np.ndarray:
+        """Return X_c'X_c P."""
+        return self.columns.product(P)
 
     def was_slow(self, ridge: float) -> bool:
         """Return whether the preparation gave up this ridge."""
@@ -334,8 +336,8 @@ class RowSide(ColumnSide):
         return self.X.narrow()
 
 
-def _product(X: Block, T: Any, numbers: Any = None) -> tuple[Any]:
-    return (X.t(target_block(X, T, numbers)),)
+def _product(X: Block, T: Any, roots: Any) -> tuple[Any]:
+    return (X.t(T),)
 
 
 def _normal(X: Block, P: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -75,11 +75,26 @@ class RidgeProblem:
         """Return F^(-1) X_c'T_c and the product with F^(-T), where F F' = X_c'X_c + ridge I."""
         raise NotImplementedError
 
+    def squared_gram(self, max_bytes: float) -> float:
+        """Return the squared Frobenius norm of X_c'X_c; a matrix computed for it takes at most ``max_bytes``."""
+        if self.gram is not None:
+            return float(np.vdot(self.gram.G, self.gram.G))
+        d, found = len(self.mean), 0.0
+        width = int(min(d, max(1, max_bytes // (8 * d))))
+        for start in range(0, d, width):
+            found += float(np.square(self.gram_product(np.eye(d, min(width, d - start), -start))).sum())
+        return found
+
+    def gram_product(self, P: np.ndarray) -> np.ndarray:
+        """Return X_c'X_c P."""
+        raise NotImplementedError
+
 
 class RowTargets:
-    """The targets T (n, q): row i is ``table[codes[i]]``, and 0 if the code is -1.
+    """The targets T (n, q) of rows with weights: row i is ``table[codes[i]]``, and 0 if the code is -1.
 
-    So a million rows with ten classes need a million small integers and a table of ten rows.
+    So a million rows with ten classes need a million small integers and a table of ten rows. A row of weight w, and
+    its targets, are multiplied by sqrt(w).
 
     Parameters
     ----------
@@ -88,12 +103,20 @@ class RowTargets:
     codes : ndarray of int, shape (n,), optional
         The index of each row in the table.
     counts : ndarray of shape (g,), optional
-        How often each row of the table occurs; counted when None. Without codes each occurs once.
+        Total weight of each row of the table; added up when None.
+    weights : ndarray of shape (n,), optional
+        The weights; all 1 when None.
 
     Attributes
     ----------
     n_targets : int
         Number q of columns of T.
+    roots : ndarray of shape (n,) or None
+        The square roots of the weights.
+    total : float
+        Sum of the weights: their number of rows, if all are 1.
+    n_counted : int
+        Number of rows with a weight above 0.
 
     Examples
     --------
@@ -104,35 +127,47 @@ class RowTargets:
     """
 
     codes: np.ndarray | None
+    weights: np.ndarray | None
+    roots: np.ndarray | None
 
     def __init__(
-        self, table: np.ndarray, codes: np.ndarray | None = None, counts: np.ndarray | None = None
+        self,
+        table: np.ndarray,
+        codes: np.ndarray | None = None,
+        counts: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> None:
         self.table: np.ndarray = np.asarray(table, dtype=np.float64)
         self.n_targets: int = self.table.shape[1]
         # The smallest integer type, since codes are sent to the workers that hold the rows.
         self.codes = None if codes is None else codes.astype(np.min_scalar_type(-len(table)), copy=False)
+        n = len(table if codes is None else codes)
+        self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
         if codes is None:
-            counts = np.ones(len(table))
+            counts = np.ones(n) if self.weights is None else self.weights
+            if self.weights is not None:  # the targets of rows that are left out may be NaN
+                self.table = np.where(counts[:, None] > 0, self.table, 0.0)
         elif counts is None:
-            counts = np.bincount(codes[codes >= 0], minlength=len(table)).astype(np.float64)
+            known = codes >= 0
+            shares = None if self.weights is None else self.weights[known]
+            counts = np.bincount(codes[known], shares, minlength=len(table)).astype(np.float64)
         self.counts = counts
+        self.roots = None if self.weights is None else np.sqrt(self.weights)
+        self.total = float(counts.sum())
+        self.n_counted = n if weights is None else int(np.count_nonzero(weights))
 
     @cached_property
     def dense(self) -> np.ndarray:
-        """T as an array."""
-        if self.codes is None:
-            return self.table
-        return np.where(self.codes[:, None] < 0, 0.0, self.table[self.codes])
-
-    def centered(self, mask: np.ndarray | None) -> RowTargets:
-        """Return the targets less their mean over the rows in the mask, and 0 for the other rows."""
+        """T as an array, its rows times the roots of their weights."""
+        T = self.table
         if self.codes is not None:
-            mean = self.counts @ self.table / self.counts.sum()
-            return RowTargets(self.table - mean, self.codes, self.counts)
-        T = self.table if mask is None else np.where(mask[:, None], self.table, 0.0)
-        T = T - T.sum(axis=0) / (len(T) if mask is None else int(mask.sum()))
-        return RowTargets(T if mask is None else T * mask[:, None])
+            T = np.where(self.codes[:, None] < 0, 0.0, T[self.codes])
+        return T if self.roots is None else T * self.roots[:, None]
+
+    def centered(self) -> RowTargets:
+        """Return the targets less their weighted mean."""
+        mean = self.counts @ self.table / self.total
+        return RowTargets(self.table - mean, self.codes, self.counts, self.weights)
 
     def basis(
         self, split: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -141,16 +176,38 @@ class RowTargets:
         roots = np.sqrt(self.counts)[:, None]
         Q, mix = split(roots * self.table)
         table = np.divide(Q, roots, out=np.zeros_like(Q), where=roots > 0)
-        return RowTargets(table, self.codes, self.counts), mix
+        return RowTargets(table, self.codes, self.counts, self.weights), mix
 
     def sums(self, rows: Rows, f: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the sums of ``f(X, T, numbers)`` over rows in one pass; the last is X' times `target_block`."""
+        """Return the sums of ``f(X, T, roots)`` over rows in one pass, of which the last is a product with T.
+
+        T are the targets of a block times the roots of the weights, which are None if all weights are 1. For codes T
+        are their one-hot columns, and the product is multiplied by the table afterwards.
+        """
+        own = () if self.roots is None else (self.roots,)
         if self.codes is None:
-            return rows.sum(f, self.table)
-        *others, product = rows.sum(f, self.codes, shared=(np.arange(len(self.table)),))
+            return rows.sum(partial(_of_values, f), self.table, *own)
+        of_codes = partial(_of_codes, f, self.roots is not None)
+        *others, product = rows.sum(of_codes, self.codes, *own, shared=(np.arange(len(self.table)),))
         return (*others, product @ self.table)
 
 
-def target_block(X: Block, T: Any, numbers: Any) -> Any:
-    """Return the targets of a block: T; if T are codes, of all ``numbers``, 1 in the column of each row's code."""
-    return T if numbers is None else X.xp.astype(T[:, None] == numbers[None, :], X.dtype)
+def _of_values(f: Callable[..., Any], X: Block, T: Any, roots: Any = None) -> Any:
+    return f(X, T if roots is None else T * roots[:, None], roots)
+
+
+def _of_codes(f: Callable[..., Any], weighted: bool, X: Block, codes: Any, *rest: Any) -> Any:
+    roots, numbers = rest if weighted else (None, *rest)
+    return _of_values(f, X, X.xp.astype(codes[:, None] == numbers[None, :], X.dtype), roots)
+
+
+def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean row, where rows may have weights."""
+    if weights is None:
+        return rows.mean()
+    return rows.sum(double_sum, weights[:, None])[:, 0] / weights.sum()
+
+
+def double_sum(X: Block, A: Any) -> Any:
+    """Return X'A of a block in double precision, a sum over rows."""
+    return X.double().t(A)

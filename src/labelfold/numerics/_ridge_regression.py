@@ -2,7 +2,8 @@ r"""Ridge regression of many targets on centred rows, by the cheapest method tha
 
 .. math:: \min_W \|X_c W - T_c\|_F^2 + g \|W\|_F^2
 
-X_c and T_c are centred over the rows in the mask. For g = 0, W is the solution of minimum norm.
+Rows may have weights w: X_c and T_c are then less their weighted means, and their rows times sqrt(w). A weight of 0
+leaves a row out. For g = 0, W is the solution of minimum norm.
 
 =========  =============================================================================  ================
 way        what it does                                                                   passes over X
@@ -38,8 +39,14 @@ from labelfold.numerics._gram import (
     trim_svd,
 )
 from labelfold.numerics._ridge_krylov import KrylovProblem
-from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, target_block
-from labelfold.rows import Block, Centered, Rows, add_product, centered, single_blas
+from labelfold.numerics._ridge_problem import (
+    RidgeProblem,
+    RidgeSolution,
+    RowTargets,
+    double_sum,
+    weighted_mean,
+)
+from labelfold.rows import Block, Centered, Rows, Weighted, add_product, single_blas
 
 MAX_GRAM_BYTES = 512 << 20
 # Iterations are tried first if a factorisation costs as much as at least this many of them: they take half of the
@@ -57,7 +64,7 @@ def ridge_problem(
     codes: np.ndarray | None = None,
     counts: np.ndarray | None = None,
     *,
-    mask: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
     way: str = "auto",
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -73,8 +80,8 @@ def ridge_problem(
         n rows of d columns, centred here.
     T, codes, counts : ndarray
         The targets, centred here; see `RowTargets`. Without codes T has a row for each row of X.
-    mask : ndarray of bool, optional
-        The rows to use; all when None.
+    weights : ndarray of shape (n,), optional
+        The weights of the rows; all 1 when None. Rows of weight 0 are left out.
     way : {"auto", "gram", "dual", "krylov", "factor"}
         The method; "auto" chooses by shape, cost and ``max_gram_bytes``.
     tol, max_iter : float, int
@@ -101,20 +108,20 @@ def ridge_problem(
     >>> ridge_problem(as_rows(X), np.array([[1.0], [3.0], [5.0]])).solve(0.0).W
     array([[2.]])
     """
-    targets = RowTargets(T, codes, counts).centered(mask)
+    targets = RowTargets(T, codes, counts, weights).centered()
     krylov = partial(
-        KrylovProblem, rows, targets, mask, max_iter=max_iter, random_state=random_state, callback=callback
+        KrylovProblem, rows, targets, max_iter=max_iter, random_state=random_state, callback=callback
     )
     worth = 0.0
     if way == "auto":
         way, worth = choose_way(rows, max_gram_bytes), iterations_worth(rows, targets.n_targets)
     if way == "krylov":
         return krylov(tol=tol)
-    direct: Callable[[], RidgeProblem] = partial(GramProblem.read, rows, targets, mask)
+    direct: Callable[[], RidgeProblem] = partial(GramProblem.read, rows, targets)
     if way == "dual":
-        direct = partial(DualProblem, rows, targets, mask, max_gram_bytes)
+        direct = partial(DualProblem, rows, targets, max_gram_bytes)
     elif way == "factor":
-        direct = partial(FactorProblem.read, rows, targets, mask)
+        direct = partial(FactorProblem.read, rows, targets)
     return direct() if worth < _MIN_WORTH else EitherProblem(krylov(tol=min(tol, _AS_DIRECT)), direct, worth)
 
 
@@ -154,19 +161,28 @@ class FactorProblem(RidgeProblem):
         self.mean, self.size, self.factor = mean, size, cache(factor)
 
     @classmethod
-    def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None) -> FactorProblem:
+    def read(cls, rows: Rows, T: RowTargets) -> FactorProblem:
         """Read the mean in one pass, and the factor in another."""
-        weights = np.ones(rows.shape[0]) if mask is None else mask.astype(np.float64)
-        mean = rows.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
-        return cls(mean, max(rows.shape), partial(read_factor, rows, T.dense, mean, mask))
+        mean = weighted_mean(rows, np.ones(rows.shape[0]) if T.weights is None else T.weights)
+        return cls(mean, max(rows.shape), partial(read_factor, rows, T, mean))
 
     @classmethod
-    def of_triangle(cls, R: np.ndarray, M: np.ndarray, mean: np.ndarray, n: int, eps: float) -> FactorProblem:
-        """Return the problem of n rows whose X_c has the triangular factor R; ``eps`` is their relative round-off."""
-        squares, size = (R**2).sum(axis=0) + n * mean**2, max(n, len(mean))
+    def of_triangle(
+        cls, R: np.ndarray, M: np.ndarray, mean: np.ndarray, n: int, total: float, eps: float
+    ) -> FactorProblem:
+        """Return the problem of n rows whose X_c has the triangular factor R.
+
+        ``total`` is the sum of their weights, ``eps`` their relative round-off.
+        """
+        squares, size = (R**2).sum(axis=0) + total * mean**2, max(n, len(mean))
         factor = Factor(R, np.zeros_like(M), size, rounding(squares, n, eps))
         factor.C = factor.against(M)
         return cls(mean, size, lambda: factor)
+
+    def gram_product(self, P: np.ndarray) -> np.ndarray:
+        """Return X_c'X_c P."""
+        R = self.factor().R
+        return R.T @ (R @ P)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
@@ -177,14 +193,13 @@ class FactorProblem(RidgeProblem):
         return self.factor().whitened(ridge)
 
 
-def read_factor(rows: Rows, T: np.ndarray, mean: np.ndarray, mask: np.ndarray | None) -> Factor:
+def read_factor(rows: Rows, T: RowTargets, mean: np.ndarray) -> Factor:
     """Return the triangular factor of the centred rows, and Q'T, from one pass."""
     d = rows.shape[1]
-    R = centered(rows, mean, mask).sum(_triangle, T)
+    R = Centered(rows, mean).sum(_triangle, T.dense, *(() if T.roots is None else (T.roots,)))
     R = np.vstack([R, np.zeros((max(0, d - len(R)), R.shape[1]))])
-    weight = rows.shape[0] if mask is None else int(mask.sum())
-    squares = (R[:d, :d] ** 2).sum(axis=0) + weight * mean**2
-    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, weight, rows.eps))
+    squares = (R[:d, :d] ** 2).sum(axis=0) + T.total * mean**2
+    return Factor(R[:d, :d], R[:d, d:], max(rows.shape), rounding(squares, T.n_counted, rows.eps))
 
 
 class GramProblem(FactorProblem):
@@ -212,24 +227,26 @@ class GramProblem(FactorProblem):
         self.gram, self.M, self.norms = gram, M, norms
 
     @classmethod
-    def read(cls, rows: Rows, T: RowTargets, mask: np.ndarray | None) -> GramProblem:
+    def read(cls, rows: Rows, T: RowTargets) -> GramProblem:
         """Read G and M in one pass."""
-        weight = rows.shape[0] if mask is None else int(mask.sum())
         # Sums about a provisional centre are shifted to the mean afterwards, so a large mean costs no digits.
         guess, is_implicit = provisional_center(rows)
-        G, total, M = T.sums(centered(rows, guess, mask), _moments)
-        shift = total / weight
-        G = add_product(G, -weight * shift[:, None], shift[None, :])  # T is centred, so M needs no correction
+        G, total, M = T.sums(Centered(rows, guess), _moments)
+        shift = (total if T.roots is None else total[:, 0]) / T.total
+        G = add_product(
+            G, -T.total * shift[:, None], shift[None, :]
+        )  # T is centred, so M needs no correction
         mean = guess + shift
         # Dense blocks are centred before they are squared, sparse ones after it, which costs digits.
-        noise = lost(np.diagonal(G), weight * mean**2) if is_implicit else 1.0
-        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + weight * mean**2, weight, rows.eps)
+        noise = lost(np.diagonal(G), T.total * mean**2) if is_implicit else 1.0
+        rounded = rounding(np.maximum(np.diagonal(G), 0.0) + T.total * mean**2, T.n_counted, rows.eps)
         gram = Gram(G, max(rows.shape), noise=noise, rounding=rounded)
 
         def norms(N: np.ndarray) -> np.ndarray:
-            return np.sqrt(centered(rows, mean, mask).sum(_squares, shared=(N,)))
+            near = Centered(rows, mean)
+            return np.sqrt((near if T.roots is None else Weighted(near, T.roots)).sum(_squares, shared=(N,)))
 
-        return cls(gram, M, mean, norms, lambda: read_factor(rows, T.dense, mean, mask))
+        return cls(gram, M, mean, norms, lambda: read_factor(rows, T, mean))
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
@@ -253,10 +270,14 @@ class GramProblem(FactorProblem):
 class KernelProblem(RidgeProblem):
     """Ridge regression in the space of an exact kernel: (K_c + g I) A = T_c, where A takes the place of W.
 
+    With weights of the rows, R their diagonal roots: (R K_c R + g I) R^(-1) A = R T_c. R 1 is a null vector.
+
     Parameters
     ----------
     K, T : ndarray of shapes (n, n), (n, q)
         The kernel matrix of the rows, and the targets.
+    weights : ndarray of shape (n,), optional
+        The positive weights of the rows; all 1 when None.
     squares : ndarray of shape (n,), optional
         For a linear kernel: the squared norms of the rows.
     n_columns, eps : int, float
@@ -272,33 +293,37 @@ class KernelProblem(RidgeProblem):
         self,
         K: np.ndarray,
         T: np.ndarray,
+        weights: np.ndarray | None = None,
         squares: np.ndarray | None = None,
         n_columns: int = 1,
         eps: float = 0.0,
     ) -> None:
-        self.T = T - T.mean(axis=0)
-        self.mean, self.size = K.mean(axis=0), len(K)
+        self.roots = np.ones(len(K)) if weights is None else np.sqrt(weights)
+        average = partial(np.average, weights=weights)
+        self.T = (T - average(T, axis=0)) * self.roots[:, None]
+        self.mean, self.size = average(K, axis=0), len(K)
         Kc = K - self.mean
-        Kc -= Kc.mean(axis=1, keepdims=True)
+        Kc -= average(Kc, axis=1)[:, None]
         Kc = (Kc + Kc.T) / 2
         # Centring costs the leading digits that all kernels have in common.
         largest = float(np.diagonal(Kc).max(initial=0.0))
         noise = _KERNEL_PLACES
         if largest > 0:
             noise *= max(1.0, float(np.abs(K).max(initial=0.0)) / largest)
-        rounded = None if squares is None else rounding(squares, n_columns, eps)
-        self.gram = Gram(Kc, len(K), np.trace(Kc) / len(K) ** 2, noise, rounded, only_products=True)
+        rounded = None if squares is None else rounding(self.roots**2 * squares, n_columns, eps)
+        Kc *= self.roots * self.roots[:, None]
+        self.gram = Gram(Kc, len(K), _scaled(self.roots, Kc), noise, rounded, only_products=True)
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge."""
         A, D = self.gram.solve_trusted(self.T, ridge) or self.gram.solve_spectrum(self.T, ridge)
-        return RidgeSolution(A, D, self.mean, "kernel")
+        return RidgeSolution(self.roots[:, None] * A, D, self.mean, "kernel")
 
     def whitened(self, ridge: float) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
         """Return F^(-1) X_c'T_c and the product with F^(-T), F F' = X_c'X_c + ridge I, in the kernel's space."""
         values, U = self.gram.spectrum
         sigma = np.sqrt(values)
-        return spectrum_whitened(U.T @ self.T, sigma, U / sigma.T, ridge)
+        return spectrum_whitened(U.T @ self.T, sigma, self.roots[:, None] * U / sigma.T, ridge)
 
 
 class DualProblem(RidgeProblem):
@@ -310,17 +335,22 @@ class DualProblem(RidgeProblem):
 
     gram: Gram
 
-    def __init__(self, rows: Rows, T: RowTargets, mask: np.ndarray | None, max_gram_bytes: int) -> None:
-        self.T = T.dense
-        if mask is not None:
-            rows, self.T = rows.take(np.flatnonzero(mask)), self.T[mask]
-        self.mean, self.size = rows.mean(), max(rows.shape)
+    def __init__(self, rows: Rows, T: RowTargets, max_gram_bytes: int) -> None:
+        self.T, roots = T.dense, T.roots
+        if roots is not None:
+            counted = np.flatnonzero(roots)
+            rows, self.T, roots = rows.take(counted), self.T[counted], roots[counted]
+        weighted = roots is not None and bool((roots != 1).any())
+        self.roots = roots if weighted and roots is not None else np.ones(len(self.T))
+        self.mean, self.size = weighted_mean(rows, self.roots**2 if weighted else None), max(rows.shape)
         self.rows = Centered(rows, self.mean)
-        self.X = self.rows.whole().double()
+        X = self.rows.whole().double()
+        self.X = X.scale(self.roots) if weighted else X
         K = self.X.outer()
-        noise = lost(np.diagonal(K), float(self.mean @ self.mean)) if self.X.is_implicit else 1.0
-        rounded = rounding(np.diagonal(K) + self.mean @ self.mean, rows.shape[1], rows.eps)
-        self.gram = Gram(K, self.size, np.trace(K) / len(K) ** 2, noise, rounded)
+        squares = self.roots**2 * float(self.mean @ self.mean)
+        noise = lost(np.diagonal(K), squares) if self.X.is_implicit else 1.0
+        rounded = rounding(np.diagonal(K) + squares, rows.shape[1], rows.eps)
+        self.gram = Gram(K, self.size, _scaled(self.roots, K), noise, rounded)
         self.fits = 8 * rows.shape[0] * rows.shape[1] <= max_gram_bytes
 
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
@@ -331,7 +361,7 @@ class DualProblem(RidgeProblem):
             W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
             return RidgeSolution(Q @ W, D, self.mean, "dual")
         A, D = found or self.gram.solve_spectrum(self.T, ridge)
-        return RidgeSolution(self.rows.sum(_double_sum, A), D, self.mean, "dual")
+        return RidgeSolution(self.rows.sum(double_sum, self.roots[:, None] * A), D, self.mean, "dual")
 
     @cached_property
     def _singular(self) -> tuple:
@@ -368,6 +398,10 @@ class EitherProblem(RidgeProblem):
         self.krylov.prepare(ridges, self.worth)
         self.hard = [ridge for ridge in ridges if not ridge or self.krylov.was_slow(ridge)]
 
+    def squared_gram(self, max_bytes: float) -> float:
+        """Return the squared Frobenius norm of X_c'X_c, from the direct problem."""
+        return self.direct.squared_gram(max_bytes)
+
     def solve(self, ridge: float, start: RidgeSolution | None = None) -> RidgeSolution:
         """Solve for one ridge, started from the solution for another."""
         if ridge > self.slow and not self.krylov.was_slow(ridge):
@@ -385,9 +419,14 @@ class EitherProblem(RidgeProblem):
         return direct
 
 
-def _moments(X: Block, T: Any, numbers: Any = None) -> tuple:
-    T, X = target_block(X, T, numbers), X.double()
-    return X.gram(), X.colsum(), X.t(T)
+def _scaled(roots: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Return the null vector of a matrix of centred rows with the mean of its diagonal for its squared norm."""
+    return roots * np.sqrt(max(np.trace(K), 0.0) / len(K) / (roots @ roots))
+
+
+def _moments(X: Block, T: Any, roots: Any) -> tuple:
+    X = _double(X, roots)
+    return X.gram(), X.colsum() if roots is None else X.t(roots[:, None]), X.t(T)
 
 
 def _squares(X: Block, N: Any) -> Any:
@@ -395,9 +434,10 @@ def _squares(X: Block, N: Any) -> Any:
     return X.xp.sum(P * P, axis=0)
 
 
-def _double_sum(X: Block, A: Any) -> Any:
-    return X.double().t(A)
+def _triangle(X: Block, T: Any, roots: Any = None) -> Any:
+    return _double(X, roots).qr(T)
 
 
-def _triangle(X: Block, T: Any) -> Any:
-    return X.double().qr(T)
+def _double(X: Block, roots: Any) -> Block:
+    """Return a block in double precision, its rows times their roots: in single precision these would lose digits."""
+    return X.double() if roots is None else X.double().scale(roots)

@@ -24,7 +24,6 @@ from ._rows import (
     RowsWrapper as RowsWrapper,
     Weighted as Weighted,
     center_parts as center_parts,
-    centered as centered,
 )
 from ._sparse_products import (
     special as special,

@@ -477,12 +477,6 @@ def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray
     return center, None if dtype == np.float64 else center - center.astype(dtype)
 
 
-def centered(rows: Rows, center: np.ndarray, mask: np.ndarray | None) -> Rows:
-    """Return the rows with a centre subtracted; rows that ``mask`` leaves out become zeros."""
-    rows = Centered(rows, center)
-    return rows if mask is None else Weighted(rows, mask)
-
-
 def _raw(X: Block) -> Any:
     return X.raw
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from labelfold.numerics import _ridge_regression as module
@@ -16,6 +17,7 @@ from labelfold.numerics._ridge_regression import (
     DualProblem,
     EitherProblem,
     GramProblem,
+    KernelProblem,
     choose_way,
     iterations_worth,
     ridge_problem,
@@ -142,7 +144,7 @@ def test_rows_that_do_not_count_are_left_out(shape, make, way, ridge):
     T = targets(shape[0])
     W0, D0 = reference(X, T, ridge, mask)
     T[~mask] = np.nan
-    found = least_squares(as_rows(make(X)), T, ridge, way=way, mask=mask, tol=1e-12)
+    found = least_squares(as_rows(make(X)), T, ridge, way=way, weights=mask, tol=1e-12)
     assert apart(found.W, W0) < 1e-8
     np.testing.assert_allclose(found.D, D0, atol=1e-8 * np.abs(D0).max())
     np.testing.assert_allclose(found.mean, X[mask].mean(axis=0), atol=1e-14)
@@ -400,7 +402,7 @@ def test_dependent_columns_take_no_triangular_factor(make, masked, rng, monkeypa
     X, T = one_hot(rng), targets(300)
     mask = np.arange(300) % 3 > 0 if masked else None
     monkeypatch.setattr(module, "read_factor", None)
-    found = least_squares(as_rows(make(X)), T, mask=mask, way="gram")
+    found = least_squares(as_rows(make(X)), T, weights=mask, way="gram")
     W, D = reference(X, T, 0.0, mask)
     np.testing.assert_allclose(found.W, W, atol=1e-12)
     np.testing.assert_allclose(found.D, D, atol=1e-12)
@@ -534,3 +536,44 @@ def test_a_path_over_columns_of_many_sizes_takes_no_more_products_than_separate_
     assert counts[1] <= 1.1 * counts[0]
     for one, other in zip(solutions[:2], solutions[2:], strict=True):
         assert apart(other, one) < 1e-6
+
+
+@pytest.mark.parametrize("coded", [False, True])
+@pytest.mark.parametrize("way", ["gram", "dual", "krylov", "factor"])
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_whole_weights_are_repeated_rows(container, way, ridge, coded, rng):
+    X = rng.standard_normal((24, 9) if way != "dual" else (9, 24)) + 2.0
+    weights = rng.integers(0, 4, len(X)).astype(float)
+    times = weights.astype(int)
+    T, codes = rng.standard_normal((3 if coded else len(X), 2)), rng.integers(0, 3, len(X))
+    codes = np.where(times > 0, codes, -1)
+    found = ridge_problem(
+        as_rows(container.make(X)), T, codes if coded else None, weights=weights, way=way, tol=1e-13
+    ).solve(ridge)
+    again = np.repeat(codes, times) if coded else None
+    repeated = T if coded else np.repeat(T, times, axis=0)
+    expected = ridge_problem(as_rows(np.repeat(X, times, axis=0)), repeated, again, way="factor").solve(ridge)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
+    np.testing.assert_allclose(found.W, expected.W, atol=1e-9 * np.abs(expected.W).max())
+    np.testing.assert_allclose(found.D, expected.D, atol=1e-9 * np.abs(expected.D).max())
+
+
+def test_weights_of_a_kernel_are_repeated_rows(rng):
+    X, T, weights = rng.standard_normal((12, 3)), rng.standard_normal((12, 2)), rng.integers(1, 4, 12)
+    again = np.repeat(X, weights, axis=0)
+    K, new = rbf_kernel(X), rbf_kernel(rng.standard_normal((5, 3)), X)
+    for ridge in (0.0, 0.3):
+        found = KernelProblem(K, T, weights.astype(float)).solve(ridge)
+        expected = KernelProblem(rbf_kernel(again), np.repeat(T, weights, axis=0)).solve(ridge)
+        scores = (np.repeat(new, weights, axis=1) - expected.mean) @ expected.W
+        np.testing.assert_allclose((new - found.mean) @ found.W, scores, atol=1e-9 * np.abs(scores).max())
+        np.testing.assert_allclose(found.D, expected.D, atol=1e-9 * np.abs(expected.D).max())
+
+
+@pytest.mark.parametrize("way", ["gram", "dual", "factor"])
+def test_weights_keep_the_digits_of_single_precision(way, rng):
+    X = (rng.standard_normal((30, 8) if way != "dual" else (8, 30)) + 5.0).astype(np.float32)
+    T, weights = rng.standard_normal((len(X), 2)), rng.uniform(0.1, 3.0, len(X))
+    found = least_squares(as_rows(X), T, 0.1, weights=weights, way=way)
+    expected = least_squares(as_rows(X.astype(np.float64)), T, 0.1, weights=weights, way=way)
+    np.testing.assert_allclose(found.W, expected.W, atol=1e-5 * np.abs(expected.W).max())

@@ -51,7 +51,7 @@ def test_many_ridges_share_one_reduction(n_ridges, constant, monkeypatch):
     m = 2 * WIDTH + 10
     G, M = square(m), np.random.default_rng(4).standard_normal((m, 4))
     before = G.copy()
-    gram, ridges = Gram(G, m, constant), list(np.logspace(4, -4, n_ridges))
+    gram, ridges = Gram(G, m, np.full(m, np.sqrt(constant))), list(np.logspace(4, -4, n_ridges))
     gram.expect(ridges)
     for ridge in ridges:
         F, X = gram.solve(M, ridge)
