@@ -163,7 +163,7 @@ def test_the_links_are_a_laplacian(rng):
     y = partly(rng.integers(0, 3, 30), rng, 0.5)
     from labelfold.labels import read_labels
 
-    links = label_links(read_labels(y), 1.0, 20.0)
+    links = label_links(read_labels(y), None, 1.0, 20.0)
     E = (links.codes[:, None] == np.arange(3)).astype(float)
     S = np.full((30, 30), 1 / 900) - E @ links.mix @ E.T
     np.testing.assert_allclose(S, links_of_labels(y), atol=1e-15)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.base import ITERATIONS, LinearReducer, constraints, fitting
-from labelfold.labels import Labels
+from labelfold.labels import Labels, read_weights
 from labelfold.numerics import MAX_GRAM_BYTES, RandomRows, largest_eigenvectors, signed
 from labelfold.rows import Block, Centered, Rows
 from labelfold.utils import Interval, Progress, warn_user
@@ -33,7 +33,8 @@ class SSDR(LinearReducer):
 
     where :math:`S_{ij}` is :math:`1/n^2` for any two rows, plus :math:`\alpha/n_C` for a cannot-link, minus
     :math:`\beta/n_M` for a must-link, and D is diagonal with the row sums of S. The links are explicit pairs, or
-    follow from labels: must-links between rows of one class, cannot-links between rows of different classes.
+    follow from labels: must-links between rows of one class, cannot-links between rows of different classes. If rows
+    have weights, the entry of two rows is multiplied by both, and :math:`n^2`, n_C and n_M are sums of such products.
 
     ==================  ============  ===============================================================
     here                in the paper  what it is
@@ -149,7 +150,15 @@ class SSDR(LinearReducer):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any = None, *, must_links: Any = None, cannot_links: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        must_links: Any = None,
+        cannot_links: Any = None,
+    ) -> Self:
         """Find the directions, from labels or from pairs of rows.
 
         Parameters
@@ -158,6 +167,8 @@ class SSDR(LinearReducer):
             Rows, linked or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), default=None
             Classes; ``unlabeled`` or a missing value for unlabelled rows. None if pairs are given.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
         must_links, cannot_links : array-like of int, shape (m, 2), default=None
             Pairs of row indices, from 0, that belong together, and that do not.
 
@@ -173,14 +184,17 @@ class SSDR(LinearReducer):
                     "SSDR requires y to be passed, but the target y is None; pass one label a row, or pairs of rows "
                     "as must_links or cannot_links."
                 )
-            labels = self._read_labels(y, n)
-            links = label_links(labels, self.cannot_link_weight, self.must_link_weight)
+            labels, weights = self._read_weighted(y, sample_weight, n)
+            links = label_links(labels, weights, self.cannot_link_weight, self.must_link_weight)
         elif y is not None:
             raise ValueError(
                 "SSDR takes its links from y or from pairs, and both were given; pass one of them."
             )
         else:
-            links = pair_links(must_links, cannot_links, n, self.cannot_link_weight, self.must_link_weight)
+            weights = read_weights(sample_weight, n)
+            links = pair_links(
+                must_links, cannot_links, n, weights, self.cannot_link_weight, self.must_link_weight
+            )
         with Progress("SSDR", self.max_iter, self.verbose) as progress:
             values, vectors, self.mean_, n_iter = _solve(
                 rows,
@@ -224,22 +238,26 @@ def _solve(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return the k largest eigenvalues of X'(D - S)X but zeros, their vectors, the mean row, and the iterations."""
     n, d = rows.shape
+    of_rows, weight = links.weights, links.total
     # D - S maps constants to zero, so any centre works; one near the mean keeps the digits, and is cheap.
-    center = rows.take(np.arange(min(256, n))).mean().astype(rows.dtype).astype(np.float64)
+    first = np.arange(min(256, n)) if of_rows is None else np.flatnonzero(of_rows)[:256]
+    center = rows.take(first).mean().astype(rows.dtype).astype(np.float64)
     X = Centered(rows, center)
     width = min(k + 10, d)  # further columns speed up the convergence of the last
     direct = 8 * d * d <= max_gram_bytes and (d <= _FEW_COLUMNS or 4 * width >= d)
     classes = np.arange(len(links.mix))
-    known = np.flatnonzero((links.codes >= 0) | (links.degrees != 1 / n))  # the others have a degree of 1 / n
+    # The others have a weight of 1 and a degree of 1 / n.
+    known = np.flatnonzero((links.codes >= 0) | (links.degrees != 1 / n))
     codes = rows.spread(known, links.codes[known], -1)
+    each = () if of_rows is None else (rows.put(of_rows),)
     if direct:
         roots = np.sqrt(np.maximum([links.degrees, -links.degrees], 0.0)).T  # positive and negative part of D
         roots = rows.spread(known, roots[known], (np.sqrt(1 / n), 0.0))
-        plus, minus, F, total = X.sum(_moments, codes, roots, shared=(classes,))
+        plus, minus, F, total = X.sum(_moments, codes, roots, *each, shared=(classes,))
     else:
         # X'E (d, c), X'1 (d,), and an initial block within the span of the differences of rows.
         omega = rows.map_aligned(RandomRows(width, rng.randint(np.iinfo(np.int32).max)))
-        F, total, Q = X.sum(_start, codes, omega, shared=(classes,))
+        F, total, Q = X.sum(_start, codes, omega, *each, shared=(classes,))
     linked = np.flatnonzero(np.diff(links.pairs.indptr))
     XL, pairs = X, links.pairs
     if 0 < len(linked) * rows.row_bytes() <= max_gram_bytes:
@@ -247,7 +265,7 @@ def _solve(
 
     def less_S(P: np.ndarray) -> np.ndarray:
         """Return -X'S X P."""
-        product = F @ (links.mix @ (F.T @ P)) - np.outer(total / n, (total / n) @ P)
+        product = F @ (links.mix @ (F.T @ P)) - np.outer(total / weight, (total / weight) @ P)
         return product + XL.t(pairs @ XL.get(XL @ P)) if len(linked) else product
 
     if direct:
@@ -286,7 +304,7 @@ def _solve(
     keep = np.flatnonzero(np.abs(values) > zero)[:k]
     if not len(keep):
         raise _nothing_varies()
-    return values[keep], vectors[:, keep], center + total / n, n_iter
+    return values[keep], vectors[:, keep], center + total / weight, n_iter
 
 
 def _nothing_varies() -> ValueError:
@@ -305,18 +323,23 @@ def _one_hot(X: Block, codes: Any, classes: Any) -> Any:
     return X.xp.astype(codes[:, None] == classes[None, :], X.dtype)
 
 
-def _class_sums(X: Block, codes: Any, classes: Any) -> tuple[Any, Any]:
+def _class_sums(X: Block, codes: Any, weights: Any, classes: Any) -> tuple[Any, Any]:
     X = X.double()
+    X = X if weights is None else X.scale(weights)
     return X.t(_one_hot(X, codes, classes)), X.colsum()
 
 
-def _start(X: Block, codes: Any, omega: Any, classes: Any) -> tuple[Any, ...]:
-    return *_class_sums(X, codes, classes), X.double().t(omega)
+def _start(X: Block, codes: Any, omega: Any, *rest: Any) -> tuple[Any, ...]:
+    weights, classes = rest if len(rest) > 1 else (None, *rest)
+    Q = X.double().t(omega if weights is None else omega * weights[:, None])
+    return *_class_sums(X, codes, weights, classes), Q
 
 
-def _moments(X: Block, codes: Any, roots: Any, classes: Any) -> tuple[Any, ...]:
+def _moments(X: Block, codes: Any, roots: Any, *rest: Any) -> tuple[Any, ...]:
+    weights, classes = rest if len(rest) > 1 else (None, *rest)
     X = X.double()
-    return X.scale(roots[:, 0]).gram(), X.scale(roots[:, 1]).gram(), *_class_sums(X, codes, classes)
+    plus, minus = X.scale(roots[:, 0]).gram(), X.scale(roots[:, 1]).gram()
+    return plus, minus, *_class_sums(X, codes, weights, classes)
 
 
 def _weighted_normal(X: Block, degrees: Any, P: Any) -> Any:
@@ -324,12 +347,16 @@ def _weighted_normal(X: Block, degrees: Any, P: Any) -> Any:
 
 
 class Links(NamedTuple):
-    """The matrix S of n rows, implicitly: S = 11'/n^2 - E mix E' - pairs, where E (n, c) are one-hot codes.
+    """The matrix S of n rows, implicitly: S = ww'/l^2 - E mix E' - pairs.
+
+    E (n, c) are one-hot codes times the weights w of the rows, whose sum is l.
 
     Attributes
     ----------
     degrees : ndarray of shape (n,)
         D, the row sums of S.
+    weights : ndarray of shape (n,) or None
+        w; None if each row counts once.
     codes : ndarray of shape (n,)
         The class of each row; -1 for none.
     mix : ndarray of shape (c, c)
@@ -338,29 +365,47 @@ class Links(NamedTuple):
     """
 
     degrees: np.ndarray
+    weights: np.ndarray | None
     codes: np.ndarray
     mix: np.ndarray
     pairs: sparse.csr_array
 
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return len(self.codes) if self.weights is None else float(self.weights.sum())
 
-def label_links(labels: Labels, cannot_link_weight: float, must_link_weight: float) -> Links:
+
+def label_links(
+    labels: Labels, weights: np.ndarray | None, cannot_link_weight: float, must_link_weight: float
+) -> Links:
     """Return the links of classes: must-links within each class, cannot-links between classes."""
-    n, c, counts = labels.n_rows, labels.n_classes, labels.counts().astype(np.float64)
+    n, c, counts = labels.n_rows, labels.n_classes, labels.class_totals()
     of_same = (counts**2).sum()  # n_M
     of_others = (counts.sum() ** 2 - of_same) / 2  # n_C
     alpha, beta = cannot_link_weight / of_others, must_link_weight / of_same
     mix = (alpha + beta) * np.eye(c) - alpha
     codes = np.full(n, -1, dtype=np.int64)
     codes[labels.index] = labels.values
-    degrees = np.full(n, 1 / n)
-    degrees[labels.index] -= (mix @ counts)[labels.values]
-    return Links(degrees, codes, mix, sparse.csr_array((n, n)))
+    degrees = _uniform(weights, n)
+    degrees[labels.index] -= labels.row_weights() * (mix @ counts)[labels.values]
+    return Links(degrees, weights, codes, mix, sparse.csr_array((n, n)))
+
+
+def _uniform(weights: np.ndarray | None, n: int) -> np.ndarray:
+    """Return the row sums of ww'/l^2."""
+    return np.full(n, 1 / n) if weights is None else weights / weights.sum()
 
 
 def pair_links(
-    must_links: Any, cannot_links: Any, n: int, cannot_link_weight: float, must_link_weight: float
+    must_links: Any,
+    cannot_links: Any,
+    n: int,
+    weights: np.ndarray | None,
+    cannot_link_weight: float,
+    must_link_weight: float,
 ) -> Links:
-    """Return the links of explicit pairs, each counted once."""
+    """Return the links of explicit pairs, each counted once; the weight of a pair is the product of its rows'."""
     must, cannot = (
         _read_pairs(given, n, name)
         for given, name in ((must_links, "must_links"), (cannot_links, "cannot_links"))
@@ -373,14 +418,19 @@ def pair_links(
         )
     if not len(must) + len(cannot):
         raise ValueError("must_links and cannot_links hold no pair; pass one at least, or labels as y.")
-    weights = np.repeat(
-        [must_link_weight / max(1, len(must)), -cannot_link_weight / max(1, len(cannot))],
-        [len(must), len(cannot)],
+    of_rows = np.ones(n) if weights is None else weights
+    joined, separated = (of_rows[links].prod(axis=1) for links in (must, cannot))
+    if not joined.any() and not separated.any():
+        raise ValueError("sample_weight is 0 in a row of every pair; give both rows of some pairs a weight.")
+    values = np.append(
+        joined * (must_link_weight / (joined.sum() or 1.0)),
+        separated * (-cannot_link_weight / (separated.sum() or 1.0)),
     )
     i, j = np.vstack([must, cannot]).T
-    upper = sparse.csr_array((weights, (i, j)), shape=(n, n))
+    upper = sparse.csr_array((values, (i, j)), shape=(n, n))
     pairs = (upper + upper.T).tocsr()
-    return Links(1 / n - pairs.sum(axis=1), np.full(n, -1, dtype=np.int64), np.zeros((1, 1)), pairs)
+    degrees = _uniform(weights, n) - pairs.sum(axis=1)
+    return Links(degrees, weights, np.full(n, -1, dtype=np.int64), np.zeros((1, 1)), pairs)
 
 
 def _read_pairs(pairs: Any, n: int, name: str) -> np.ndarray:
