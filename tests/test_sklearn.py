@@ -45,7 +45,7 @@ PUBLIC = [getattr(labelfold, name) for name in labelfold._ESTIMATORS]
 ESTIMATORS = [
     *(SHORTER.get(kind) or kind() for kind in PUBLIC),
     LDA(solver="direct"),
-    LDA(kernel="rbf", ridge=1.0),
+    LDA(kernel="rbf", ridge="auto"),
     LDA(ridge=[0.1, 1.0]),
     OPLS(task="regression"),
     DRSVM(2, loss="hinge", fit_intercept=True, center=True, max_iter=30, tol=1e-3),
