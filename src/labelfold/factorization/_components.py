@@ -395,7 +395,7 @@ def factor_start(
             start = _without_zeros(rows, start, root) if init == "nndsvda" else start
     else:
         start = _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
-        _check_zeros(rows, start, keeps_zeros)
+        _check_zeros(rows, start, nonnegative, keeps_zeros)
         if root is not None:
             start = start._replace(H=rows.map_aligned(times, start.H, rows.put(root)))
     if k > start.rank:
@@ -515,10 +515,11 @@ def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Ini
     return InitialFactors(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
-def _check_zeros(rows: Rows, start: InitialFactors, keeps_zeros: bool) -> None:
+def _check_zeros(rows: Rows, start: InitialFactors, nonnegative: bool, keeps_zeros: bool) -> None:
     """Raise an error if a factor is all zeros, and warn if zeros keep a component, a row or a column from its data.
 
-    The first update makes B of H, so zeros of H alone matter, unless updates are multiplicative.
+    The first update makes B of H, so zeros of H alone matter, unless updates are multiplicative. Without a sign
+    constraint the labels move rows along any component.
     """
     H, B = rows.get(start.H), start.B
     for name, factor in (("first", H), ("second", B)) if keeps_zeros else (("first", H),):
@@ -527,11 +528,13 @@ def _check_zeros(rows: Rows, start: InitialFactors, keeps_zeros: bool) -> None:
                 f"the {name} factor of init holds nothing but zeros, which no update can change; give it positive "
                 "numbers, or use another init"
             )
-    unused = ~(H.any(axis=0) & B.any(axis=0)) if keeps_zeros else ~H.any(axis=0)
-    if unused.any():
+    if not nonnegative:
+        return
+    used = np.count_nonzero(H.any(axis=0) & B.any(axis=0) if keeps_zeros else H.any(axis=0))
+    if used < B.shape[1]:
         warn_user(
-            f"init has {unused.sum()} of {len(unused)} components of zeros, which no update can change, so that they "
-            "add nothing; give them positive numbers, or lower n_components"
+            f"init has {B.shape[1] - used} of {B.shape[1]} components of zeros, which no update can change, so that "
+            "they add nothing; give them positive numbers, or lower n_components"
         )
     if not keeps_zeros or (H.any(axis=1).all() and B.any(axis=1).all()):
         return

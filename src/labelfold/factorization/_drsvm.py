@@ -120,8 +120,8 @@ class DRSVM(LinearScores, Decisions, AdditiveFactorisation):
     embedding_intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs; 0 if there are none.
     coef_, intercept_ : ndarray of shape (r, d), (r,)
-        Weights of the columns of X: scores are ``X @ coef_.T + intercept_``. Not with ``nonnegative``, whose scores are
-        not linear in X.
+        Weights of the columns of X: scores are ``X @ coef_.T + intercept_``. Not with ``nonnegative``, whose scores
+        are not linear in X.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
@@ -340,8 +340,8 @@ class DRSVM(LinearScores, Decisions, AdditiveFactorisation):
     def _linear_map(self) -> tuple[np.ndarray, np.ndarray]:
         if self.nonnegative:
             raise AttributeError(
-                "the columns of X have no weights in the score of a non-negative embedding, which is not linear in X; "
-                "use nonnegative=False, or embedding_coef_"
+                "the columns of X have no weights in the score of a non-negative embedding, which is not linear in "
+                "X; use nonnegative=False, or embedding_coef_"
             )
         return projection(self.components_.T, self.factor_penalty_ / self.reconstruction_).T, self.mean_
 

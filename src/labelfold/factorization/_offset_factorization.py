@@ -117,7 +117,7 @@ class OffsetFactorisation(Decisions, Factorisation):
         return DescentStart(total, mean, data, bases, label_share, length, of_labelled)
 
     def _solve(self, given: DescentStart, classifier: CoupledClassifier) -> np.ndarray:
-        """Descend, store the factors, and return Z of the labelled rows, (l, k + 1); the classifier is trained on it."""
+        """Descend, store the factors, and return Z (l, k + 1) of the labelled rows, of the classifier as it is."""
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         problem = OffsetProblem(given.data, classifier, given.n, *weights, self.offset_unit_, given.root)
         first = best_start(problem, given.bases)

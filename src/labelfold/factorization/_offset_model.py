@@ -99,7 +99,7 @@ class RowsInMemory:
 class RowsInPasses:
     """Rows in their container, with a pass for each term; labelled rows are read into memory.
 
-    ``root`` (n,) has the square roots of the weights of the rows. Positions Z of labelled rows are multiplied by them.
+    ``root`` (n,) has the square roots of the weights of the rows; Z of labelled rows is multiplied by them.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class RowsInPasses:
         return self._ZtR, PtR, self._colsum
 
     def _labelled_sums(self, W: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the squared norm of the labelled rows Y less their centre, Y'W (d, k + 1) and 1'Y (d,), weighted."""
+        """Return ||Y||^2, Y'W and 1'Y of the labelled rows Y less their centre, weighted."""
         shared = center_parts(self.mean + c, self.rows.dtype)
         if self.root is None:
             return self.labelled.sum(_residual_sums, W, shared=shared)

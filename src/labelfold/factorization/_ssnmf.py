@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
@@ -255,7 +256,8 @@ def iterates(
     codes, T = np.arange(labels.n_classes, dtype=np.float64), row_labels(rows, labels)
     squared_labels = _squared_norm(replace(labels, weights=losses))
     root = 1.0 if labels.weights is None else np.sqrt(labels.weights)
-    update, of_rows = _update_rows, (T,)
+    update: Callable[..., Any] = _update_rows
+    of_rows: tuple[Any, ...] = (T,)
     if losses is not None:
         # ||Y - H A||^2 of these rows has the weight m = losses / w; m times Y is losses / sqrt(w).
         both = np.column_stack([losses / root, np.sqrt(losses) / root]).astype(rows.dtype)
