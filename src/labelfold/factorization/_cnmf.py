@@ -93,6 +93,9 @@ class CNMF(SquaredNMF):
     The embedding of a new row is its non-negative least-squares fit by the components. So `transform` of a labelled
     training row is not the embedding of its class. Train a classifier on ``transform(X)``, not on ``embedding_``.
 
+    ``sample_weight`` multiplies the term of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     H. Liu, Z. Wu. Non-negative matrix factorization with constraints. AAAI 2010.

@@ -82,6 +82,7 @@ class Factorisation(Iterative, Reducer):
         """
         if scale is None:
             return rows.result(H, f, at)
+        scale = scale.astype(rows.dtype)  # as the rows were multiplied
         H = rows.map_aligned(_divided, H, rows.put(scale))
         left_out = np.flatnonzero(scale == 0)
         if len(left_out):
@@ -210,7 +211,7 @@ def times(start: int, stop: int, H: np.ndarray, scale: np.ndarray) -> np.ndarray
 
 
 def _divided(start: int, stop: int, H: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return H / np.where(scale > 0, scale, 1)[:, None].astype(H.dtype)
+    return H / np.where(scale > 0, scale, 1)[:, None]
 
 
 def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:

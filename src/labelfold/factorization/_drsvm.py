@@ -152,6 +152,9 @@ class DRSVM(LinearScores, Decisions, AdditiveFactorisation):
     unlabelled rows of H are a function of B and recomputed in each pass; only with ``nonnegative`` they are stored
     with the rows.
 
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows.
+
     The embedding of a new row is that of an unlabelled one, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its
     non-negative equivalent. So `transform` of a labelled training row differs from its ``embedding_``.
 

@@ -188,6 +188,9 @@ class KLNMF(DivergenceNMF):
     above the minimum. So `transform` of a training row may differ from its ``embedding_``, which has not converged
     that far.
 
+    ``sample_weight`` multiplies the divergence of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     D. D. Lee, H. S. Seung. Learning the parts of objects by non-negative matrix factorization. Nature 401, 1999.

@@ -59,12 +59,12 @@ class LSDR(LinearScores, OffsetFactorisation):
         singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are used for the labels only.
         With "auto" this bound is 0.03 times the root mean square of the k largest singular values, and embedded rows
         have a mean squared norm of about 1.
-    offset_unit : float or "auto", default="auto"
-        The unit t of row offsets in their penalty and in the classifiers. "auto" is the root mean square of the
-        entries of X centred by column. The paper uses 1.
     classifier_penalty : float or "auto", default="auto"
         Weight of the norm of the classifiers. "auto" is half the mean squared norm of an embedded row, times the
         share of the labels, 1 - b.
+    offset_unit : float or "auto", default="auto"
+        The unit t of row offsets in their penalty and in the classifiers. "auto" is the root mean square of the
+        entries of X centred by column. The paper uses 1.
     class_weight : dict or "balanced", default=None
         Weight of a row's losses by its class. With "balanced" all classes have the same total. For a multi-label Y it
         is the weight of the positive rows of a label; "balanced" then also weights its negative rows.
@@ -123,6 +123,9 @@ class LSDR(LinearScores, OffsetFactorisation):
     (docs/memory.md).
 
     With "auto" weights X and c X have the same predictions.
+
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows.
 
     The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
     the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements

@@ -182,6 +182,10 @@ class NMFAlpha(DivergenceNMF):
     for any number of rows. In the kernel form a pass computes the kernel values of a block of rows with the
     landmarks, which are in memory.
 
+    ``sample_weight`` multiplies the divergence of a row and its loss in the classifiers: whole weights are repeated
+    rows, whose dual variables are added. Where random initial values depend on the rows, this holds in the mean over
+    seeds.
+
     The objective is not convex: the result depends on the initial values.
 
     References
@@ -289,7 +293,9 @@ class NMFAlpha(DivergenceNMF):
 
         Parameters
         ----------
-        X, y
+        X : container of shape (n, d)
+            As in `fit`.
+        y : array-like of shape (n,) or (n, c)
             As in `fit`.
         multiples : sequence of float
             The weights, as multiples of the one that ``supervision="auto"`` chooses, in the order of the path; 0 is

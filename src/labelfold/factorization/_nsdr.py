@@ -108,7 +108,7 @@ class NSDR(OffsetFactorisation):
     support_vectors_ : ndarray of shape (m, k + 1)
         The embedding and offset of each, [u, bu / t].
     dual_coef_ : ndarray of shape (r, m)
-        Their dual variables, each with the sign of its row.
+        Their dual variables, each with the sign of its row, between 0 and C times the weight of its loss.
     intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs.
     reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_, C_ : float
@@ -134,6 +134,9 @@ class NSDR(OffsetFactorisation):
     MB (docs/memory.md).
 
     With "auto" weights X and c X have the same predictions.
+
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows, each with the same dual variables. Fits of repeated rows differ, since there any that add up are optimal.
 
     The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
     the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements

@@ -109,6 +109,9 @@ class SSNMF(Decisions, SquaredNMF):
     is predicted (for label columns: those above a half). A classifier trained on ``transform(X)`` of the labelled
     rows is often better.
 
+    ``sample_weight`` multiplies both terms of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     H. Lee, J. Yoo, S. Choi. Semi-supervised nonnegative matrix factorization. IEEE Signal Processing Letters 17(1),
