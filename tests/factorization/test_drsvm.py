@@ -18,7 +18,8 @@ from sklearn.svm import LinearSVC
 
 from labelfold.factorization import _drsvm as drsvm_solver
 from labelfold.factorization._components import nndsvd_start, svd_start
-from labelfold.factorization._drsvm import DRSVM, hinge_row_objectives, hinge_rows, objective
+from labelfold.factorization._drsvm import DRSVM, objective
+from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.labels import loss_weights, read_labels
 from labelfold.numerics._linear_svm import linear_svm
 from labelfold.rows import Centered, as_rows

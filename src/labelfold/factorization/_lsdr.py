@@ -230,7 +230,7 @@ class LSDR(LinearScores, OffsetFactorisation):
         return self
 
     def _classifier(
-        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None
+        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None = None
     ) -> LinearClassifiers:
         """Store the penalty, and return classifiers of a weight, for rows of a mean squared length."""
         self.classifier_penalty_: float = chosen(self.classifier_penalty, 0.5 * weight * length)

@@ -263,7 +263,7 @@ class NSDR(OffsetFactorisation):
         return self
 
     def _classifier(
-        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None
+        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None = None
     ) -> KernelClassifiers:
         """Store the parameters, and return SVMs of a weight, for rows of a mean squared length."""
         self.gamma_, self.C_ = chosen(self.gamma, 1 / length), chosen(self.C, 1.0)
