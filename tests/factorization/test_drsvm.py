@@ -18,7 +18,8 @@ from sklearn.svm import LinearSVC
 
 from labelfold.factorization import _drsvm as drsvm_solver
 from labelfold.factorization._components import nndsvd_start, svd_start
-from labelfold.factorization._drsvm import DRSVM, hinge_row_objectives, hinge_rows, objective
+from labelfold.factorization._drsvm import DRSVM, objective
+from labelfold.factorization._hinge_rows import hinge_row_objectives, hinge_rows
 from labelfold.labels import loss_weights, read_labels
 from labelfold.numerics._linear_svm import linear_svm
 from labelfold.rows import Centered, as_rows
@@ -60,8 +61,10 @@ def value(model, X, y, compute=objective, **options):
     """Return the objective of a fitted model, as ``compute`` has it."""
     T, index = signs(y)
     weights = loss_weights(read_labels(y, allowed=TASKS), model.class_weight)
-    factors = (model.embedding_.astype(float), model.components_.T, model.coef_)
-    return compute(X, *factors, T, index, C=weights, intercept=model.intercept_, loss=model.loss, **options)
+    factors = (model.embedding_.astype(float), model.components_.T, model.embedding_coef_)
+    return compute(
+        X, *factors, T, index, C=weights, intercept=model.embedding_intercept_, loss=model.loss, **options
+    )
 
 
 def rises(model):
@@ -96,7 +99,7 @@ def test_the_objective_never_rises_and_is_what_it_says(task, loss, nonnegative, 
         assert model.embedding_.min() >= 0
         assert model.components_.min() >= 0
     if not fit_intercept:
-        assert not model.intercept_.any()
+        assert not model.embedding_intercept_.any()
 
 
 @pytest.mark.parametrize(("loss", "nonnegative"), [*itertools.product(LOSSES, [False, True])])
@@ -123,7 +126,7 @@ def test_the_end_is_stationary(task, loss, nonnegative):
         max_iter=20_000,
         tol=1e-14,
     ).fit(X, y)
-    H, B, W = model.embedding_, model.components_.T, model.coef_
+    H, B, W = model.embedding_, model.components_.T, model.embedding_coef_
     T, _ = signs(y)
     free = np.setdiff1d(np.arange(len(X)), index)
     residual = X - H @ B.T
@@ -190,7 +193,7 @@ def test_a_heavy_reconstruction_gives_svd_and_svm(task, loss):
     # The machines see the embedding up to a rotation, which their objective does not.
     H = (U[:, :3] * np.sqrt(s[:3]))[index]
     W = linear_svm(H, T, loss=loss, tol=1e-10, max_iter=100_000).w
-    np.testing.assert_allclose(model.embedding_[index] @ model.coef_.T, H @ W.T, atol=1e-3)
+    np.testing.assert_allclose(model.embedding_[index] @ model.embedding_coef_.T, H @ W.T, atol=1e-3)
 
 
 @pytest.mark.parametrize("nonnegative", [False, True])
@@ -358,7 +361,7 @@ def test_scaling_x_is_rescaling_the_weights():
 def test_predictions_agree_with_the_machines(task, nonnegative):
     X, y, index = problem(task)
     model = drsvm(3, nonnegative=nonnegative, fit_intercept=True, svm_penalty=0.1).fit(X, y)
-    scores = model.transform(X) @ model.coef_.T + model.intercept_
+    scores = model.transform(X) @ model.embedding_coef_.T + model.embedding_intercept_
     found = model.decision_function(X)
     assert found.shape == ((len(X),) if task == "binary" else (len(X), 3))
     np.testing.assert_allclose(found.reshape(len(X), -1), scores, atol=1e-12)
@@ -370,7 +373,7 @@ def test_predictions_agree_with_the_machines(task, nonnegative):
     np.testing.assert_array_equal(model.predict(X), expected(scores))
     np.testing.assert_array_equal(model.transduction_[index], y[index])
     free = np.setdiff1d(np.arange(len(X)), index)
-    own = model.embedding_ @ model.coef_.T + model.intercept_
+    own = model.embedding_ @ model.embedding_coef_.T + model.embedding_intercept_
     np.testing.assert_array_equal(model.transduction_[free], expected(own)[free])
     assert model.score(X, y) == np.mean(
         np.all((model.predict(X) == y)[index].reshape(len(index), -1), axis=1)
@@ -620,7 +623,7 @@ def test_other_bad_input_is_refused():
     model = drsvm(3).fit(X, y)
     with pytest.raises(ValueError, match="12 features"):
         model.predict(X[:, :5])
-    with pytest.raises(ValueError, match="H has 2 columns, where 3 are expected"):
+    with pytest.raises(ValueError, match="X has 2 columns, where 3 are expected"):
         model.inverse_transform(np.ones((4, 2)))
 
 

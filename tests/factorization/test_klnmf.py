@@ -260,7 +260,7 @@ def test_what_it_refuses():
     with pytest.raises(NotFittedError):
         KLNMF(3).transform(X)
     model = KLNMF(3, max_iter=5).fit(X)
-    with pytest.raises(ValueError, match="H has 2 columns, where 3 are expected"):
+    with pytest.raises(ValueError, match="X has 2 columns, where 3 are expected"):
         model.inverse_transform(np.ones((4, 2)))
     with pytest.raises(ValueError, match="features"):
         model.transform(X[:, :9])

@@ -23,7 +23,14 @@ def naive(model, X, y):
         "lw": model.classifier_penalty,
     }
     return reference.objective(
-        X, *factors(model), model.coef_, model.intercept_, T, index, loss=model.loss, **letters
+        X,
+        *factors(model),
+        model.embedding_coef_,
+        model.embedding_intercept_,
+        T,
+        index,
+        loss=model.loss,
+        **letters,
     )
 
 
@@ -38,7 +45,15 @@ def test_never_rises_is_what_it_says_and_ends_where_no_slope_is_left(task, loss)
     f, *slopes = naive(model, X, y)
     np.testing.assert_allclose(model.objective_[-1], f, rtol=1e-10)
     T, index = signs(y)
-    ours = objective(X, *factors(model), model.coef_, model.intercept_, T, index, **weights(model, *NAMES))
+    ours = objective(
+        X,
+        *factors(model),
+        model.embedding_coef_,
+        model.embedding_intercept_,
+        T,
+        index,
+        **weights(model, *NAMES),
+    )
     np.testing.assert_allclose(ours, f, rtol=1e-10)
     scale = 2 * model.reconstruction_share * np.linalg.norm(X) * np.linalg.norm(model.components_)
     assert max(np.abs(slope).max() for slope in slopes) < 1e-5 * scale
@@ -135,5 +150,7 @@ def test_the_row_offset_counts_in_the_score():
     model = lsdr(3).fit(X, y)
     U, offsets = model.transform(X), model.row_offsets(X)
     np.testing.assert_allclose(
-        model.decision_function(X), U @ model.coef_[0] + offsets + model.intercept_[0], atol=1e-10
+        model.decision_function(X),
+        U @ model.embedding_coef_[0] + offsets + model.embedding_intercept_[0],
+        atol=1e-10,
     )

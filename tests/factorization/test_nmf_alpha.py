@@ -14,7 +14,8 @@ from sklearn.svm import LinearSVC
 
 from labelfold import CNMF, KLNMF, SSNMF, NMFAlpha
 from labelfold.app.io._models import load_model, save_model
-from labelfold.factorization._nmf_alpha import dual_directions, objective
+from labelfold.factorization._dual_directions import dual_directions
+from labelfold.factorization._nmf_alpha import objective
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import iterate, loss, update_H, update_V

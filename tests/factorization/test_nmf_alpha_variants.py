@@ -10,7 +10,7 @@ from test_nmf_alpha import TASKS, problem
 
 from labelfold import KLNMF, NMFAlpha
 from labelfold.app.io._models import load_model, save_model
-from labelfold.factorization._nmf_alpha import JointSVMs, dual_directions, training_sets
+from labelfold.factorization._dual_directions import JointSVMs, dual_directions, training_sets
 from labelfold.labels import read_labels
 from labelfold.rows import as_rows
 from reference.nmf_alpha import loss

@@ -419,7 +419,7 @@ def test_bad_data(make):
         make(2).fit(X, np.where(np.isnan(y), np.nan, 1.0))
     with pytest.raises(ValueError, match="y has 49 rows and X has 50"):
         make(2).fit(X, y[1:])
-    with pytest.raises(ValueError, match="U has 3 columns, where 2 are expected"):
+    with pytest.raises(ValueError, match="X has 3 columns, where 2 are expected"):
         make(2).fit(X, y).inverse_transform(np.ones((4, 3)))
     with pytest.raises(NotFittedError):
         make().transform(X)

@@ -460,7 +460,7 @@ def test_other_bad_input_is_refused(make):
     with pytest.raises(NotFittedError):
         make(3).transform(X)
     model = make(3, max_iter=5).fit(X, y)
-    with pytest.raises(ValueError, match="H has 2 columns, where 3 are expected"):
+    with pytest.raises(ValueError, match="X has 2 columns, where 3 are expected"):
         model.inverse_transform(np.ones((4, 2)))
 
 

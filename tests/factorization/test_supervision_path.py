@@ -42,9 +42,9 @@ def test_the_machines_are_trained_once(monkeypatch):
     X, y, _ = problem()
     calls = []
 
-    def counted(*args):
+    def counted(*args, **options):
         calls.append(args)
-        return dual_directions(*args)
+        return dual_directions(*args, **options)
 
     dual_directions = module.dual_directions
     monkeypatch.setattr(module, "dual_directions", counted)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from labelfold.base import Iterates, fitting, repeated
-from labelfold.factorization._components import InitialFactors, factor_sums, squared_misfit
+from labelfold.factorization._components import InitialFactors, factor_sums, squared_misfit, weighted
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
@@ -93,6 +93,9 @@ class CNMF(SquaredNMF):
     The embedding of a new row is its non-negative least-squares fit by the components. So `transform` of a labelled
     training row is not the embedding of its class. Train a classifier on ``transform(X)``, not on ``embedding_``.
 
+    ``sample_weight`` multiplies the term of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     H. Liu, Z. Wu. Non-negative matrix factorization with constraints. AAAI 2010.
@@ -135,7 +138,7 @@ class CNMF(SquaredNMF):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Factorise all rows; labelled rows of a class have the same embedding.
 
         Parameters
@@ -144,19 +147,24 @@ class CNMF(SquaredNMF):
             Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : CNMF
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        square, start = self._start(rows)
-        found = self._descend(iterates(rows, labels, start, square))
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        root = None if weights is None else np.sqrt(weights)
+        counted = weighted(rows, root)
+        square, start = self._start(counted, root)
+        found = self._descend(iterates(counted, labels, start, square))
         self.components_: np.ndarray = np.ascontiguousarray(found.V.T)
         self.class_embedding_: np.ndarray = found.Q
         self.classes_: np.ndarray = labels.classes
-        self.embedding_: Any = rows.result(found.H, at=(labels.index, labels.indicator() @ found.Q))
+        labelled = labels.index, labels.indicator() @ found.Q
+        self.embedding_: Any = self._training_embedding(rows, found.H, root, at=labelled)
         return self
 
 
@@ -186,11 +194,20 @@ class CNMFFactors(NamedTuple):
 
 
 def iterates(rows: Rows, labels: Labels, start: InitialFactors, square: float) -> Iterates:
-    """Update H and Q, then V, in one pass over X in each iteration; ``square`` is the squared norm of X."""
+    """Update H and Q, then V, in one pass over X in each iteration; ``square`` is the squared norm of X.
+
+    With weights, rows, H and the rows of Y are multiplied by the roots of the weights.
+    """
     Y = labels.indicator()  # (l, c)
-    YtY = Y.T @ Y
     codes = np.arange(labels.n_classes, dtype=np.float64)
-    XtY = rows.sum(_class_sums, row_labels(rows, labels), shared=(codes,))  # (d, c)
+    if labels.weights is None:
+        XtY = rows.sum(_class_sums, row_labels(rows, labels), shared=(codes,))  # (d, c)
+    else:
+        root = np.sqrt(labels.weights)
+        Y = root[:, None] * Y
+        of_row = rows.spread(labels.index, root.astype(rows.dtype))
+        XtY = rows.sum(_weighted_class_sums, row_labels(rows, labels), of_row, shared=(codes,))
+    YtY = Y.T @ Y
     zeros = np.zeros(labels.n_labelled, dtype=rows.dtype)
     unlabelled = None if labels.all_labelled else rows.spread(labels.index, zeros, 1)
 
@@ -206,13 +223,18 @@ def iterates(rows: Rows, labels: Labels, start: InitialFactors, square: float) -
         return CNMFFactors(H, V, Q), misfit(square, V, XtH, HtH)
 
     # The initial Q: the means of the rows of H by class; for a class without rows, of all labelled rows.
-    H, counts = rows.pick(start.H, labels.index).astype(np.float64), Y.sum(axis=0)[:, None]
-    Q = np.where(counts > 0, Y.T @ H / np.maximum(counts, 1), H.mean(axis=0))
+    H, counts = rows.pick(start.H, labels.index).astype(np.float64), labels.class_totals()[:, None]
+    mean = H.mean(axis=0) if labels.weights is None else root @ H / labels.total
+    Q = np.where(counts > 0, Y.T @ H / np.where(counts > 0, counts, 1), mean)
     return repeated(step, CNMFFactors(start.H, start.B, Q))
 
 
 def _class_sums(X: Block, T: Any, codes: Any) -> Any:
     return X.double().t(indicator(T, codes)[0])
+
+
+def _weighted_class_sums(X: Block, T: Any, root: Any, codes: Any) -> Any:
+    return X.double().t(indicator(T, codes)[0] * root[:, None])
 
 
 def _update_rows(X: Block, H: Any, unlabelled: Any, V: Any, VtV: Any) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple, overload
@@ -20,6 +21,7 @@ from labelfold.numerics import RandomRows, check_norm, count_negative, randomize
 from labelfold.rows import (
     Block,
     Rows,
+    Weighted,
     as_rows,
     in_float64,
     on_accelerator,
@@ -65,12 +67,41 @@ class Factorisation(Iterative, Reducer):
         """Return the embedding of unlabelled rows, in one pass."""
         raise NotImplementedError
 
-    def _read_embedding(self, name: str, H: Any) -> np.ndarray:
+    def _training_embedding(
+        self,
+        rows: Rows,
+        H: Any,
+        scale: np.ndarray | None,
+        *,
+        f: Callable[[np.ndarray], np.ndarray] | None = None,
+        at: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Any:
+        """Return the embedding of the training rows, from that of the rows times ``scale``.
+
+        Rows of weight 0 are embedded as new rows are. ``f`` and ``at`` are those of `Rows.result`.
+        """
+        if scale is None:
+            return rows.result(H, f, at)
+        scale = scale.astype(rows.dtype)  # as the rows were multiplied
+        H = rows.map_aligned(_divided, H, rows.put(scale))
+        left_out = np.flatnonzero(scale == 0)
+        if len(left_out):
+            others = rows.subset(left_out)
+            values = others.get(self._embed_rows(others))
+            index, known = (left_out[:0], values[:0]) if at is None else at
+            at = np.concatenate([index, left_out]), np.concatenate([known, values])
+        return rows.result(H, f, at)
+
+    def _embed_rows(self, rows: Rows) -> Any:
+        """Return the embedding of unlabelled rows, as the factorisation gets them."""
+        return self._embed(rows)
+
+    def _read_embedding(self, X: Any) -> np.ndarray:
         """Return a given embedding as an array, with an error if it does not have a column for each component."""
-        H, k = np.asarray(as_rows(H).whole().dense()), len(self.components_)
+        H, k = np.asarray(as_rows(X).whole().dense()), len(self.components_)
         if H.shape[1] != k:
             raise ValueError(
-                f"{name} has {H.shape[1]} columns, where {k} are expected; pass what transform returns"
+                f"X has {H.shape[1]} columns, where {k} are expected; pass what transform returns"
             )
         return H
 
@@ -78,21 +109,21 @@ class Factorisation(Iterative, Reducer):
 class AdditiveFactorisation(Factorisation):
     """A factorisation that models rows as sums of its components alone."""
 
-    def inverse_transform(self, H: Any) -> np.ndarray:
+    def inverse_transform(self, X: Any) -> np.ndarray:
         """Return the reconstruction of rows from their embedding, as sums of the components.
 
         Parameters
         ----------
-        H : array of shape (n, k)
+        X : array of shape (n, k)
             The embedding of rows, from `transform`.
 
         Returns
         -------
-        X : ndarray of shape (n, d)
+        rows : ndarray of shape (n, d)
         """
         check_is_fitted(self)
         self._check_parts("inverse_transform")
-        H = self._read_embedding("H", H)
+        H = self._read_embedding(X)
         return (H @ self._back()).astype(H.dtype, copy=False)
 
     def top_features(self, n: int = 10, feature_names: Any = None) -> list[list[tuple[Any, float]]]:
@@ -149,6 +180,38 @@ class NonnegativeFactorisation(AdditiveFactorisation):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+
+def weighted(rows: Rows, root: np.ndarray | None) -> Rows:
+    """Return diag(root) X, or X without weights.
+
+    Least squares are homogeneous: with the square roots of the weights, H of the new rows is diag(root) H, and every
+    sum of squares or products over rows is weighted. Divergences are homogeneous too, with the weights themselves.
+    """
+    return rows if root is None else Weighted(rows, root)
+
+
+def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean row, each row counted with its weight.
+
+    >>> weighted_mean(as_rows(np.array([[1.0], [4.0]])), np.array([1.0, 2.0]))
+    array([3.])
+    """
+    return rows.mean() if weights is None else Weighted(rows, weights).mean() * (len(weights) / weights.sum())
+
+
+def total_weight(weights: np.ndarray | None, n: int) -> float:
+    """Return the sum of the weights of n rows."""
+    return n if weights is None else float(weights.sum())
+
+
+def times(start: int, stop: int, H: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Return rows of H times a number each."""
+    return H * scale[:, None].astype(H.dtype)
+
+
+def _divided(start: int, stop: int, H: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return H / np.where(scale > 0, scale, 1)[:, None]
 
 
 def check_matrix(rows: Rows, *, nonnegative: bool | str, centred: bool = False, estimator: str) -> float:
@@ -224,7 +287,7 @@ class ComponentScale(NamedTuple):
     length: float
 
 
-def component_scale(sizes: np.ndarray, n: int) -> ComponentScale:
+def component_scale(sizes: np.ndarray, n: float) -> ComponentScale:
     """Return the scale of the components with these singular values; those of 0 do not count.
 
     Examples
@@ -288,7 +351,15 @@ class InitialFactors(NamedTuple):
 
 
 def factor_start(
-    rows: Rows, k: int, init: Any, squared_norm: float, random_state: Any, *, nonnegative: bool
+    rows: Rows,
+    k: int,
+    init: Any,
+    squared_norm: float,
+    random_state: Any,
+    *,
+    nonnegative: bool,
+    root: np.ndarray | None = None,
+    keeps_zeros: bool = False,
 ) -> InitialFactors:
     """Return the factors named by ``init``, "svd", "nndsvd", "nndsvda" or "random", or given as ``init``.
 
@@ -307,6 +378,10 @@ def factor_start(
         Seed of the singular vectors or of the random factors.
     nonnegative : bool
         Whether the factors must be non-negative.
+    root : ndarray of shape (n,), optional
+        The square roots of the weights by which rows of X are multiplied; rows of H are too.
+    keeps_zeros : bool
+        Whether updates are multiplicative, so that zeros of given factors stay zeros.
 
     Returns
     -------
@@ -315,12 +390,15 @@ def factor_start(
     if isinstance(init, str):
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         if init == "random":
-            start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative)
+            start = random_start(rows, k, np.sqrt(squared_norm), seed, nonnegative=nonnegative, root=root)
         else:
             start = (nndsvd_start if nonnegative or init == "nndsvd" else svd_start)(rows, k, seed)
-            start = _without_zeros(rows, start) if init == "nndsvda" else start
+            start = _without_zeros(rows, start, root) if init == "nndsvda" else start
     else:
         start = _given(rows, k, init, np.sqrt(squared_norm), nonnegative)
+        _check_zeros(rows, start, nonnegative, keeps_zeros)
+        if root is not None:
+            start = start._replace(H=rows.map_aligned(times, start.H, rows.put(root)))
     if k > start.rank:
         warn_user(
             f"n_components={k} is more than the rank of X, at most {start.rank}; the components beyond it add "
@@ -378,11 +456,18 @@ def _one_sign(
     return H
 
 
-def _without_zeros(rows: Rows, start: InitialFactors, share: float = 0.01) -> InitialFactors:
+def _without_zeros(
+    rows: Rows, start: InitialFactors, root: np.ndarray | None, share: float = 0.01
+) -> InitialFactors:
     """Return the factors with zeros replaced by a share of the mean of the factor."""
     n, k = rows.shape[0], start.B.shape[1]
-    minimum = share * float(rows.sum_aligned(np.sum, start.H)) / (n * k)
-    H = rows.map_aligned(partial(_fill, minimum), start.H)
+    if root is None:
+        minimum = share * float(rows.sum_aligned(np.sum, start.H)) / (n * k)
+        H = rows.map_aligned(partial(_fill, minimum), start.H)
+    else:
+        roots = rows.put(root)
+        mean = float(rows.sum_aligned(np.vdot, rows.map_aligned(_row_sums, start.H), roots))
+        H = rows.map_aligned(partial(_fill_weighted, share * mean / (float(root @ root) * k)), start.H, roots)
     return InitialFactors(H, np.where(start.B > 0, start.B, share * start.B.mean()), start.rank, start.sizes)
 
 
@@ -390,13 +475,28 @@ def _fill(value: float, start: int, stop: int, H: np.ndarray) -> np.ndarray:
     return np.where(H > 0, H, H.dtype.type(value))
 
 
-def random_start(rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool) -> InitialFactors:
-    """Return random factors whose product has a norm of about ``size``, drawn in row order on the host."""
+def _fill_weighted(value: float, start: int, stop: int, H: np.ndarray, root: np.ndarray) -> np.ndarray:
+    return np.where(H > 0, H, (value * root)[:, None].astype(H.dtype))
+
+
+def _row_sums(start: int, stop: int, H: np.ndarray) -> np.ndarray:
+    return H.sum(axis=1, dtype=np.float64)
+
+
+def random_start(
+    rows: Rows, k: int, size: float, random_state: Any, *, nonnegative: bool, root: np.ndarray | None = None
+) -> InitialFactors:
+    """Return random factors whose product has a norm of about ``size``, drawn in row order on the host.
+
+    Rows of H are multiplied by ``root``, the square roots of the weights of the rows.
+    """
     n, d = rows.shape
     rng = np.random.default_rng(random_state)
     B = rng.standard_normal((d, k)) * np.sqrt(size / (d * np.sqrt(k)))
-    scale = float(np.sqrt(size / (n * np.sqrt(k))))
+    scale = float(np.sqrt(size / ((n if root is None else root @ root) * np.sqrt(k))))
     H = rows.map_aligned(RandomRows(k, random_state, rng, scale, rows.dtype, nonnegative=nonnegative))
+    if root is not None:
+        H = rows.map_aligned(times, H, rows.put(root))
     return InitialFactors(H, np.abs(B) if nonnegative else B, min(k, n, d), np.full(k, size / np.sqrt(k)))
 
 
@@ -414,6 +514,42 @@ def _given(rows: Rows, k: int, init: Any, size: float, nonnegative: bool) -> Ini
     if nonnegative and (H.min() < 0 or B.min() < 0):
         raise ValueError("init holds negative numbers where none is expected; clip them")
     return InitialFactors(rows.put(H.astype(rows.dtype)), B, min(k, n, d), np.full(k, size / np.sqrt(k)))
+
+
+def _check_zeros(rows: Rows, start: InitialFactors, nonnegative: bool, keeps_zeros: bool) -> None:
+    """Raise an error if a factor is all zeros, and warn if zeros keep a component, a row or a column from its data.
+
+    The first update makes B of H, so zeros of H alone matter, unless updates are multiplicative. Without a sign
+    constraint the labels move rows along any component.
+    """
+    H, B = rows.get(start.H), start.B
+    for name, factor in (("first", H), ("second", B)) if keeps_zeros else (("first", H),):
+        if not factor.any():
+            raise ValueError(
+                f"the {name} factor of init holds nothing but zeros, which no update can change; give it positive "
+                "numbers, or use another init"
+            )
+    if not nonnegative:
+        return
+    used = np.count_nonzero(H.any(axis=0) & B.any(axis=0) if keeps_zeros else H.any(axis=0))
+    if used < B.shape[1]:
+        warn_user(
+            f"init has {B.shape[1] - used} of {B.shape[1]} components of zeros, which no update can change, so that "
+            "they add nothing; give them positive numbers, or lower n_components"
+        )
+    if not keeps_zeros or (H.any(axis=1).all() and B.any(axis=1).all()):
+        return
+    squares, columns = rows.sweep(_row_and_column_squares)
+    counts = (~H.any(axis=1) & (rows.get(squares) > 0)).sum(), (~B.any(axis=1) & (columns > 0)).sum()
+    if any(counts):
+        warn_user(
+            f"init is 0 in every component for {counts[0]} rows and {counts[1]} columns in which X is not, and no "
+            "update can change that; give them positive numbers"
+        )
+
+
+def _row_and_column_squares(X: Block) -> tuple[Any, Any]:
+    return X.sq(), X.colsq()
 
 
 def _svd(rows: Rows, k: int, random_state: Any, power: float = 0.0) -> Any:

@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from labelfold.base import Decisions, Iterates, constraints, fitting
+from labelfold.base import Decisions, Iterates, LinearScores, constraints, fitting
 from labelfold.factorization._components import (
     AdditiveFactorisation,
     InitialFactors,
@@ -23,18 +22,21 @@ from labelfold.factorization._components import (
     factor_sums,
     hals,
     hals_by_columns,
-    minimise_rows,
     nonnegative_least_squares,
     shrunk_away,
     squared_misfit,
+    total_weight,
+    weighted,
+    weighted_mean,
 )
+from labelfold.factorization._hinge_rows import hinge_losses, hinge_row_objectives, hinge_rows
 from labelfold.labels import loss_weights
 from labelfold.numerics import linear_svm
 from labelfold.rows import Block, Centered, Rows, as_rows
 from labelfold.utils import StrOptions, warn_user
 
 
-class DRSVM(Decisions, AdditiveFactorisation):
+class DRSVM(LinearScores, Decisions, AdditiveFactorisation):
     r"""Dimension reduction and a linear SVM learned together, from a few labels and many rows.
 
     It computes a low-rank factorisation of all rows in which linear SVMs separate the labelled ones:
@@ -52,7 +54,7 @@ class DRSVM(Decisions, AdditiveFactorisation):
     X (n, d)             X (d, n)       the rows, less their mean with ``center``
     H (n, k)             H (k, n)       ``embedding_``
     B (d, k)             B              ``components_.T``
-    W (r, k)             w              ``coef_``; r is 1 for two classes, else their number
+    W (r, k)             w              ``embedding_coef_``; r is 1 for two classes, else their number
     svm_penalty, a       lambda 1       the SVM's C is 1 / a
     reconstruction, b    lambda 2       weight of the factorisation
     factor_penalty, e    lambda 3       weight of the norm of the factors
@@ -112,10 +114,13 @@ class DRSVM(Decisions, AdditiveFactorisation):
         The basis, B'.
     embedding_ : ndarray of shape (n, k)
         The embedding of the training rows. For labelled rows it depends on their labels.
-    coef_ : ndarray of shape (r, k)
+    embedding_coef_ : ndarray of shape (r, k)
         Weights of the SVMs on the embedding.
-    intercept_ : ndarray of shape (r,)
+    embedding_intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs; 0 if there are none.
+    coef_, intercept_ : ndarray of shape (r, d), (r,)
+        Weights of the columns of X: scores are ``X @ coef_.T + intercept_``. Not with ``nonnegative``, whose scores
+        are not linear in X.
     objective_ : ndarray of shape (n_iter_,)
         The objective after each iteration; it never rises.
     transduction_ : ndarray of shape (n,) or (n, c)
@@ -145,6 +150,9 @@ class DRSVM(Decisions, AdditiveFactorisation):
     non-negative, for each component). With thousands of labels of many classes this takes most of the time. The
     unlabelled rows of H are a function of B and recomputed in each pass; only with ``nonnegative`` they are stored
     with the rows.
+
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows.
 
     The embedding of a new row is that of an unlabelled one, :math:`h = (B'B + \tfrac{e}{b} I)^{-1} B'x` or its
     non-negative equivalent. So `transform` of a labelled training row differs from its ``embedding_``.
@@ -182,9 +190,8 @@ class DRSVM(Decisions, AdditiveFactorisation):
         **AdditiveFactorisation._parameter_constraints,
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         **constraints("svm_penalty", "reconstruction", "factor_penalty", "intercept_scaling"),
-        **constraints("center", "fit_intercept"),
+        **constraints("class_weight", "center", "fit_intercept"),
         "nonnegative": ["boolean"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
         "init": [StrOptions({"svd", "random", "nndsvd"}), tuple, list],
     }
 
@@ -228,7 +235,7 @@ class DRSVM(Decisions, AdditiveFactorisation):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Factorise all rows so that SVMs can separate the labelled ones.
 
         Parameters
@@ -237,25 +244,36 @@ class DRSVM(Decisions, AdditiveFactorisation):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : DRSVM
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        root = None if weights is None else np.sqrt(weights)
         if self.center:
-            rows = Centered(rows)
-        square = check_matrix(rows, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
+            rows = Centered(rows, weighted_mean(rows, weights))
+        counted = weighted(rows, root)
+        square = check_matrix(counted, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
         start = factor_start(
-            rows, self.n_components, self.init, square, self.random_state, nonnegative=self.nonnegative
+            counted,
+            self.n_components,
+            self.init,
+            square,
+            self.random_state,
+            nonnegative=self.nonnegative,
+            root=root,
         )
-        self._choose_weights(start.sizes, rows.shape[0])
+        self._choose_weights(start.sizes, total_weight(weights, rows.shape[0]))
         problem = DRSVMProblem(
-            rows=rows,
+            rows=counted,
             index=labels.index,
             T=labels.signs(),
             C=loss_weights(labels, self.class_weight),
+            root=None if root is None else root[labels.index, None],
             squared_norm=square,
             svm_penalty=self.svm_penalty_,
             reconstruction=self.reconstruction_,
@@ -268,17 +286,20 @@ class DRSVM(Decisions, AdditiveFactorisation):
         found = self._descend(iterates(problem, start, self.tol))
         _warn(found, self)
         self.components_: np.ndarray = np.ascontiguousarray(found.B.T)
-        self.coef_: np.ndarray = found.W
-        self.intercept_: np.ndarray = found.intercept
+        self.embedding_coef_ = found.W
+        self.embedding_intercept_ = found.intercept
         self.mean_ = rows.center if self.center and isinstance(rows, Centered) else np.zeros(rows.shape[1])
         self._keep_task(labels.task, labels.classes)
-        # Unlabelled rows without a sign constraint are a function of B.
-        H = found.H if self.nonnegative else rows @ projection(found.B, problem.ridge, found.BtB)
-        self.embedding_: Any = rows.result(H, at=(labels.index, found.H_labelled))
+        labelled = labels.index, found.H_labelled
+        if self.nonnegative:
+            self.embedding_: Any = self._training_embedding(rows, found.H, root, at=labelled)
+        else:  # unlabelled rows are a function of B
+            H = rows @ projection(found.B, problem.ridge, found.BtB)
+            self.embedding_ = rows.result(H, at=labelled)
         self.transduction_: Any = self._transduce(rows, self.embedding_, labels)
         return self
 
-    def _choose_weights(self, sizes: np.ndarray, n: int) -> None:
+    def _choose_weights(self, sizes: np.ndarray, n: float) -> None:
         """Store the weights, as given or as multiples of the scale of the components.
 
         The plain hinge needs a smaller penalty, since a labelled row pulls with at most 1 / svm_penalty.
@@ -300,23 +321,31 @@ class DRSVM(Decisions, AdditiveFactorisation):
         solve = partial(nonnegative_least_squares, Q=B.T @ B + ridge * np.eye(B.shape[1]))
         return rows.map(_embed, shared=(B, solve))
 
-    def inverse_transform(self, H: Any) -> np.ndarray:
-        """Return the reconstruction of rows from their embedding, H B' plus the mean.
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Return the reconstruction of rows from their embedding H, which is H B' plus the mean.
 
         Parameters
         ----------
-        H : array of shape (n, k)
+        X : array of shape (n, k)
             The embedding of rows.
 
         Returns
         -------
-        X : ndarray of shape (n, d)
+        rows : ndarray of shape (n, d)
         """
-        X = super().inverse_transform(H)
-        return (X + self.mean_).astype(X.dtype, copy=False)
+        rows = super().inverse_transform(X)
+        return (rows + self.mean_).astype(rows.dtype, copy=False)
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
-        return H @ self.coef_.T + self.intercept_
+        return H @ self.embedding_coef_.T + self.embedding_intercept_
+
+    def _linear_map(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.nonnegative:
+            raise AttributeError(
+                "the columns of X have no weights in the score of a non-negative embedding, which is not linear in "
+                "X; use nonnegative=False, or embedding_coef_"
+            )
+        return projection(self.components_.T, self.factor_penalty_ / self.reconstruction_).T, self.mean_
 
     def __sklearn_tags__(self) -> Any:
         """Declare whether X must be non-negative."""
@@ -346,7 +375,7 @@ def _warn(found: DRSVMState, model: DRSVM) -> None:
 class DRSVMProblem:
     """The data, the labels and the weights of the terms, which do not change."""
 
-    rows: Rows  # n x d
+    rows: Rows  # n x d, times the square roots of the weights of the rows
     index: np.ndarray  # (l,)    labelled rows
     T: np.ndarray  # (l, r)  signs
     C: np.ndarray  # (l, r)  weights of the losses
@@ -358,11 +387,20 @@ class DRSVMProblem:
     nonnegative: bool
     fit_intercept: bool
     intercept_scaling: float  # constant feature of the SVMs
+    root: np.ndarray | None = None  # (l, 1)  square roots of the weights of the labelled rows
 
     @property
     def ridge(self) -> float:
         """Return e / b, which is added to the diagonal of B'B and H'H."""
         return self.factor_penalty / self.reconstruction
+
+    def to_rows(self, H: np.ndarray) -> np.ndarray:
+        """Return factors of labelled rows, as those of the rows times the roots of their weights."""
+        return H if self.root is None else self.root * H
+
+    def of_rows(self, H: np.ndarray) -> np.ndarray:
+        """Return the factors of labelled rows from those of the rows times the roots of their weights."""
+        return H if self.root is None else H / self.root
 
     def svm_objectives(self, H: np.ndarray, W: np.ndarray, intercept: np.ndarray) -> np.ndarray:
         """Return the objective of each SVM, (r,): its losses and a / 2 times its squared weights."""
@@ -396,7 +434,7 @@ def iterates(problem: DRSVMProblem, start: InitialFactors, tol: float) -> Iterat
     mask = None if everything else rows.spread(index, np.zeros(len(index), dtype=rows.dtype), 1)
 
     svm_tol = float(np.clip(tol, 1e-12, 1e-6))
-    H_labelled = rows.pick(start.H, index).astype(np.float64)
+    H_labelled = problem.of_rows(rows.pick(start.H, index).astype(np.float64))
     HtH, XtH = rows.sum(factor_sums, start.H)
     r = problem.T.shape[1]
     W, intercept = np.zeros((r, k)), np.zeros(r)
@@ -407,9 +445,10 @@ def iterates(problem: DRSVMProblem, start: InitialFactors, tol: float) -> Iterat
         model = _update_basis(problem, model, XtH, HtH)
         H, XtH, HtH = _update_unlabelled(problem, model, mask)
         model = _update_labelled(problem, replace(model, H=H), labelled)
-        XtH_labelled = labelled.sum(_transposed, model.H_labelled)
+        H_labelled = problem.to_rows(model.H_labelled)
+        XtH_labelled = labelled.sum(_transposed, H_labelled)
         XtH_labelled += XtH  # in place: it is large
-        XtH, HtH = XtH_labelled, HtH + model.H_labelled.T @ model.H_labelled
+        XtH, HtH = XtH_labelled, HtH + H_labelled.T @ H_labelled
         model = _train_svms(problem, model)
         rose = yield model, _objective_of_sums(problem, model, XtH, HtH)
 
@@ -496,9 +535,10 @@ def _update_unlabelled(problem: DRSVMProblem, model: DRSVMState, mask: Any) -> t
 def _update_labelled(problem: DRSVMProblem, model: DRSVMState, labelled: Rows) -> DRSVMState:
     """Return the model with the labelled rows of H at their minimum, given B and W."""
     b, B, old = problem.reconstruction, model.B, model.H_labelled
-    P = b * labelled.get(labelled.map(_product, shared=(B,)))
+    P = b * problem.of_rows(labelled.get(labelled.map(_product, shared=(B,))))
     Q = b * model.BtB + problem.factor_penalty * np.eye(B.shape[1])
-    terms = (P, Q, model.W, problem.T, problem.C)
+    # The terms of a row are divided by its weight.
+    terms = (P, Q, model.W, problem.T, problem.of_rows(problem.of_rows(problem.C)))
     options: dict[str, Any] = {"intercept": model.intercept, "loss": problem.loss}
     H, dual = hinge_rows(*terms, **options, nonnegative=problem.nonnegative, dual=model.dual)
     # An iterative solution may lack the last digits; a row that was better keeps its previous embedding.
@@ -572,109 +612,6 @@ def _update_nonnegative(X: Block, H: Any, mask: Any, B: Any, M: Any) -> tuple[An
     update = hals_by_columns if X.kind == "device" else hals
     H = update(H, X @ B, M) * mask[:, None]
     return H, factor_sums(X, H)
-
-
-def hinge_losses(margins: np.ndarray, loss: str) -> np.ndarray:
-    """Return the hinge max(0, 1 - m) of margins m, or its square, entry by entry."""
-    slack = np.maximum(0.0, 1 - margins)
-    return slack if loss == "hinge" else slack * slack
-
-
-def hinge_rows(
-    P: np.ndarray,
-    Q: np.ndarray,
-    W: np.ndarray,
-    T: np.ndarray,
-    C: np.ndarray,
-    *,
-    intercept: Any = 0.0,
-    loss: str = "squared_hinge",
-    nonnegative: bool = False,
-    dual: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the h of every row that minimises 1/2 h'Qh - p'h and its weighted losses, and its dual variables.
-
-    Parameters
-    ----------
-    P : ndarray of shape (l, k)
-        The linear terms, one row for each problem.
-    Q : ndarray of shape (k, k)
-        Symmetric positive definite.
-    W : ndarray of shape (r, k)
-        The classifiers.
-    T : ndarray of shape (l, r)
-        Signs, -1 or +1.
-    C : ndarray of shape (l, r)
-        Weights of the losses, at least 0.
-    intercept : float or ndarray of shape (r,)
-        The intercepts of the classifiers.
-    loss : {"squared_hinge", "hinge"}
-        max(0, 1 - z), or its square.
-    nonnegative : bool
-        Whether h >= 0.
-    dual : ndarray, optional
-        Initial dual variables.
-
-    Returns
-    -------
-    H : ndarray of shape (l, k)
-        The minimisers.
-    dual : ndarray of shape (l, r) or (l, r + k)
-        Signed dual variables, a warm start for rows that change little.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = np.ones((1, 1))
-    >>> hinge_rows(0 * one, one, 2 * one, one, one, loss="hinge")[0]      # max(0, 1 - 2 h) + h^2 / 2
-    array([[0.5]])
-    """
-    k = W.shape[1]
-    factor = _cholesky(Q)
-    q = linalg.cho_solve(factor, P.T).T  # (l, k)
-    V = linalg.cho_solve(factor, W.T).T  # (r, k)
-    margins = q @ W.T + intercept  # (l, r)
-    upper = C if loss == "hinge" else np.where(C > 0, np.inf, 0.0)
-    diagonal = np.zeros_like(C) if loss == "hinge" else np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
-    low, high = np.where(T > 0, 0.0, -upper), np.where(T > 0, upper, 0.0)
-    goal = T
-    if nonnegative:
-        # h_j is the margin of one more classifier, the j-th unit vector, and the multiplier of h_j >= 0 is its dual
-        # variable.
-        ones, zeros = np.full(P.shape, np.inf), np.zeros(P.shape)
-        W, V = np.vstack([W, np.eye(k)]), np.vstack([V, linalg.cho_solve(factor, np.eye(k))])
-        margins, goal = np.hstack([margins, q]), np.hstack([goal, zeros])
-        low, high = np.hstack([low, zeros]), np.hstack([high, ones])
-        diagonal = np.hstack([diagonal, zeros])
-    scale = C.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", P, q)
-    s = np.zeros_like(goal) if dual is None else np.clip(dual, low, high)
-    minimise_rows(W @ V.T, diagonal, margins - goal, low, high, s, scale)
-    H = q + s @ V
-    return np.maximum(H, 0.0) if nonnegative else H, s
-
-
-def hinge_row_objectives(
-    H: np.ndarray,
-    P: np.ndarray,
-    Q: np.ndarray,
-    W: np.ndarray,
-    T: np.ndarray,
-    C: np.ndarray,
-    *,
-    intercept: Any = 0.0,
-    loss: str = "squared_hinge",
-) -> np.ndarray:
-    """Return the objective of each row's h, (l,)."""
-    losses = C * hinge_losses(T * (H @ W.T + intercept), loss)
-    return losses.sum(axis=1) + 0.5 * np.einsum("ij,ij->i", H @ Q, H) - np.einsum("ij,ij->i", P, H)
-
-
-def _cholesky(Q: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Return the Cholesky factor of Q, or of the nearest matrix that is positive definite up to round-off."""
-    try:
-        return linalg.cho_factor(Q)
-    except linalg.LinAlgError:
-        return linalg.cho_factor(Q + 4 * len(Q) * np.finfo(np.float64).eps * np.trace(Q) * np.eye(len(Q)))
 
 
 def _embed(X: Block, B: Any, solve: Callable[[Any], Any]) -> Any:

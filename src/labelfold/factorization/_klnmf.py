@@ -27,7 +27,12 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from labelfold.base import Iterates, constraints, descend, fitting
-from labelfold.factorization._components import NonnegativeFactorisation, factor_start
+from labelfold.factorization._components import (
+    NonnegativeFactorisation,
+    factor_start,
+    times,
+    weighted,
+)
 from labelfold.factorization._divergence import (
     divergence,
     extrapolated,
@@ -38,8 +43,9 @@ from labelfold.factorization._divergence import (
     solve_rows,
     total,
 )
+from labelfold.labels import read_weights
 from labelfold.numerics import count_negative, refuse_negative
-from labelfold.rows import Block, Rows, as_rows, single_blas
+from labelfold.rows import Block, Rows, Weighted, as_rows, single_blas
 from labelfold.utils import warn_user
 
 # Growth of the extrapolation while it is accepted: it doubles in 14 iterations. A rejected one halves it.
@@ -57,6 +63,9 @@ class DivergenceNMF(NonnegativeFactorisation):
     _parameter_constraints = {**NonnegativeFactorisation._parameter_constraints, **constraints("corrected")}
 
     def _embed(self, rows: Rows) -> Any:
+        return self._embed_rows(rows)
+
+    def _embed_rows(self, rows: Rows) -> Any:
         V = np.ascontiguousarray(self.components_.T)
         root = self._root() if self.corrected else np.empty((0, 0))
         # A row stops when its divergence is at most 1e-5 of its sum above the minimum, or after 3,000 sweeps.
@@ -83,15 +92,16 @@ class DivergenceNMF(NonnegativeFactorisation):
             )
         return found
 
-    def _start(self, rows: Rows, sums: Margins) -> tuple[Any, np.ndarray]:
-        """Return the initial factors that ``init`` names or holds."""
+    def _start(self, rows: Rows, sums: Margins, weights: np.ndarray | None) -> tuple[Any, np.ndarray]:
+        """Return the initial factors that ``init`` names or holds; ``sums`` are weighted."""
         with single_blas():
-            return divergence_start(rows, self.n_components, self.init, sums, self.random_state)
+            return divergence_start(rows, self.n_components, self.init, sums, self.random_state, weights)
 
-    def _store(self, rows: Rows, H: Any, V: np.ndarray) -> None:
-        """Store the components and the embedding."""
+    def _store(self, rows: Rows, H: Any, V: np.ndarray, weights: np.ndarray | None) -> None:
+        """Store the components and the embedding, from the factors of the rows times their weights."""
         self.components_: np.ndarray = np.array(V.T, dtype=np.float64, order="C")
-        self.embedding_: Any = rows.result(H, partial(_times, self._root()) if self.corrected else None)
+        f = partial(_times, self._root()) if self.corrected else None
+        self.embedding_: Any = self._training_embedding(rows, H, weights, f=f)
 
     def _root(self) -> np.ndarray:
         return gram_root(self.components_)
@@ -178,6 +188,9 @@ class KLNMF(DivergenceNMF):
     above the minimum. So `transform` of a training row may differ from its ``embedding_``, which has not converged
     that far.
 
+    ``sample_weight`` multiplies the divergence of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     D. D. Lee, H. S. Seung. Learning the parts of objects by non-negative matrix factorization. Nature 401, 1999.
@@ -218,7 +231,7 @@ class KLNMF(DivergenceNMF):
         self.on_interrupt = on_interrupt
 
     @fitting
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Factorise X.
 
         Parameters
@@ -227,16 +240,21 @@ class KLNMF(DivergenceNMF):
             Rows without negative entries, in any container that `labelfold.rows.as_rows` takes.
         y : object
             Ignored.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : KLNMF
         """
         rows = self._rows(X, reset=True)
-        sums = self._check_sums(rows)
+        weights = read_weights(sample_weight, rows.shape[0])
+        counted = weighted(rows, weights)
+        sums = self._check_sums(counted)
         # The start is released after the first iteration, because a basis is large.
-        found = self._descend(iterates(rows, self._start(rows, sums), max_iter=self.max_iter))
-        self._store(rows, found.H, found.V)
+        steps = iterates(counted, self._start(rows, sums, weights), max_iter=self.max_iter)
+        found = self._descend(steps)
+        self._store(rows, found.H, found.V, weights)
         self.reconstruction_err_: float = float(np.sqrt(2 * max(self.objective_[-1], 0.0)))
         return self
 
@@ -260,7 +278,10 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class PreservedDirections:
-    """The second term: S for the rows at ``index``, S'X, and its weight lambda."""
+    """The second term: S for the rows at ``index``, S'X, and its weight lambda.
+
+    If rows are multiplied by their weights, S is divided by them.
+    """
 
     S: sparse.csr_array  # (l, q)
     index: np.ndarray  # (l,)
@@ -443,9 +464,16 @@ def margins(rows: Rows) -> Margins:
 
 
 def divergence_start(
-    rows: Rows, k: int, init: Any, found: Margins, random_state: Any
+    rows: Rows,
+    k: int,
+    init: Any,
+    found: Margins,
+    random_state: Any,
+    weights: np.ndarray | None = None,
 ) -> tuple[Any, np.ndarray]:
     """Return the factors H (n, k), stored with the rows, and V (d, k) that ``init`` names or holds.
+
+    With weights, rows of H are multiplied by them.
 
     Parameters
     ----------
@@ -456,9 +484,11 @@ def divergence_start(
     init : {"random", "nndsvda"} or (H, V)
         "random" draws them near the product of the margins and, if there are many rows, improves V on a sample first.
     found : Margins
-        The sums of X.
+        The sums of X, or of its rows times their weights.
     random_state : int, RandomState instance or None
         Seed of the random numbers.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows.
 
     Returns
     -------
@@ -466,8 +496,11 @@ def divergence_start(
     """
     n, d = rows.shape
     if not isinstance(init, str) or init != "random":
-        start = factor_start(rows, k, init, 1.0, random_state, nonnegative=True)
-        return start.H, start.B
+        root = None if weights is None else np.sqrt(weights)
+        start = factor_start(
+            weighted(rows, root), k, init, 1.0, random_state, nonnegative=True, root=root, keeps_zeros=True
+        )
+        return start.H if root is None else rows.map_aligned(times, start.H, rows.put(root)), start.B
     if k > min(n, d):
         warn_user(
             f"n_components={k} is more than the smaller side of X, {min(n, d)}; the components beyond it add "
@@ -477,11 +510,27 @@ def divergence_start(
     m = max(min(n // 8, _SAMPLE), _ROWS_EACH * k)
     if 2 * m > n:
         return random_factors(rows, k, found, rng)
+    if weights is not None:
+        V = _basis_of_weighted_sample(rows, k, found, rng, weights, m)
+        return rows.map_aligned(
+            partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row
+        ), V
     # If there are many rows, shuffling all their numbers takes longer than a pass.
     index = np.sort(rng.permutation(n)[:m] if n <= 1_000_000 else rng.choice(n, m, replace=False))
     V = _basis_of_sample(rows.subset(index), k, found._replace(row=rows.pick(found.row, index)), rng)
     H = rows.map_aligned(partial(_repeated, k, float(V.sum(dtype=np.float64)), rows.dtype), found.row)
     return H, V
+
+
+def _basis_of_weighted_sample(
+    rows: Rows, k: int, found: Margins, rng: np.random.Generator, weights: np.ndarray, m: int
+) -> np.ndarray:
+    """Return V of a sample of m rows, each drawn with a probability proportional to its weight."""
+    drawn = rng.choice(len(weights), m, p=weights / weights.sum())
+    index, times_drawn = np.unique(drawn, return_counts=True)
+    sums = rows.pick(found.row, index) * (times_drawn / weights[index])
+    sample = Weighted(rows.subset(index), times_drawn)
+    return _basis_of_sample(sample, k, found._replace(row=sample.put(sums)), rng)
 
 
 def _repeated(k: int, divisor: float, dtype: Any, start: int, stop: int, row: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import log_expit
 
-from labelfold.base import constraints, fitting
+from labelfold.base import LinearScores, constraints, fitting
 from labelfold.factorization._components import chosen
 from labelfold.factorization._offset_factorization import ROUND_OFF, CoupledClassifier, OffsetFactorisation
 from labelfold.factorization._offset_model import factor_cost
@@ -19,7 +19,7 @@ from labelfold.numerics import MAX_GRAM_BYTES
 from labelfold.utils import StrOptions
 
 
-class LSDR(OffsetFactorisation):
+class LSDR(LinearScores, OffsetFactorisation):
     r"""Linearly supervised dimensionality reduction: a factorisation in which a linear classifier separates classes.
 
     .. math:: \min\; b\, \|X - U V - b_u 1' - 1 b_v'\|^2 + (1 - b) \sum_{i \in L} \sum_j \ell(y_{ij} f_{ij})
@@ -37,7 +37,7 @@ class LSDR(OffsetFactorisation):
     U (n, k)                 U              ``embedding_``
     V (k, d)                 V              ``components_``
     bu (n,), bv (d,)         B_U, B_V       ``row_offsets_``, ``column_offsets_``
-    W (r, k), w0 (r,)        W, W_0         ``coef_``, ``intercept_``
+    W (r, k), w0 (r,)        W, W_0         ``embedding_coef_``, ``embedding_intercept_``
     reconstruction_share, b  beta           weight of the factorisation, 1 - b that of the labels
     row_penalty              lambda_U       weight of the norm of U and bu
     basis_penalty            lambda_V       weight of the norm of V
@@ -59,12 +59,15 @@ class LSDR(OffsetFactorisation):
         singular values below sqrt(row_penalty basis_penalty) / reconstruction_share are used for the labels only.
         With "auto" this bound is 0.03 times the root mean square of the k largest singular values, and embedded rows
         have a mean squared norm of about 1.
-    offset_unit : float or "auto", default="auto"
-        The unit t of row offsets in their penalty and in the classifiers. "auto" is the root mean square of the
-        entries of X centred by column. The paper uses 1.
     classifier_penalty : float or "auto", default="auto"
         Weight of the norm of the classifiers. "auto" is half the mean squared norm of an embedded row, times the
         share of the labels, 1 - b.
+    offset_unit : float or "auto", default="auto"
+        The unit t of row offsets in their penalty and in the classifiers. "auto" is the root mean square of the
+        entries of X centred by column. The paper uses 1.
+    class_weight : dict or "balanced", default=None
+        Weight of a row's losses by its class. With "balanced" all classes have the same total. For a multi-label Y it
+        is the weight of the positive rows of a label; "balanced" then also weights its negative rows.
     init : {"svd", "random"}, default="svd"
         Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
         objective; or random vectors.
@@ -93,8 +96,10 @@ class LSDR(OffsetFactorisation):
         The embedding of the training rows. For labelled rows it depends on their labels.
     row_offsets_, column_offsets_ : ndarray of shape (n,), (d,)
         Offsets of the training rows, and of the columns.
-    coef_, intercept_ : ndarray of shape (r, k), (r,)
-        The classifiers on the embedding.
+    embedding_coef_, embedding_intercept_ : ndarray of shape (r, k), (r,)
+        The classifiers on the embedding, to whose scores the row offset in its unit is added.
+    coef_, intercept_ : ndarray of shape (r, d), (r,)
+        Weights of the columns of X: scores are ``X @ coef_.T + intercept_``, row offsets included.
     reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, classifier_penalty_ : float
         The weights used, as given or chosen.
     objective_ : ndarray of shape (n_iter_,)
@@ -118,6 +123,9 @@ class LSDR(OffsetFactorisation):
     (docs/memory.md).
 
     With "auto" weights X and c X have the same predictions.
+
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows.
 
     The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
     the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements
@@ -152,9 +160,6 @@ class LSDR(OffsetFactorisation):
     (178, 3)
     """
 
-    coef_: np.ndarray
-    intercept_: np.ndarray
-
     _parameter_constraints = OffsetFactorisation._parameter_constraints | {
         "loss": [StrOptions({"smooth_hinge", "logistic", "squared"})],
         **constraints("classifier_penalty"),
@@ -170,6 +175,7 @@ class LSDR(OffsetFactorisation):
         basis_penalty: float | Literal["auto"] = "auto",
         classifier_penalty: float | Literal["auto"] = "auto",
         offset_unit: float | Literal["auto"] = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         init: Literal["svd", "random"] = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
@@ -186,6 +192,7 @@ class LSDR(OffsetFactorisation):
         self.basis_penalty = basis_penalty
         self.classifier_penalty = classifier_penalty
         self.offset_unit = offset_unit
+        self.class_weight = class_weight
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
@@ -196,7 +203,7 @@ class LSDR(OffsetFactorisation):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Factorise all rows so that linear classifiers can separate the labelled ones.
 
         Parameters
@@ -205,24 +212,30 @@ class LSDR(OffsetFactorisation):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : LSDR
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        given = self._set_up(rows, labels)
-        classifier = self._classifier(labels.signs(), given.label_share, given.length)
-        found = self._solve(given, classifier)
-        self.coef_, self.intercept_ = classifier.W, classifier.intercept
-        self._store_embedding(rows, labels, found)
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        given = self._set_up(rows, labels, weights)
+        losses = self._loss_weights(labels)
+        classifier = self._classifier(labels.signs(), given.label_share, given.length, losses)
+        Z = self._solve(given, classifier)
+        self.embedding_coef_, self.embedding_intercept_ = classifier.W, classifier.intercept
+        self._store_embedding(rows, labels, Z)
         return self
 
-    def _classifier(self, T: np.ndarray, weight: float, length: float) -> LinearClassifiers:
+    def _classifier(
+        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None = None
+    ) -> LinearClassifiers:
         """Store the penalty, and return classifiers of a weight, for rows of a mean squared length."""
         self.classifier_penalty_: float = chosen(self.classifier_penalty, 0.5 * weight * length)
-        return LinearClassifiers(T, loss=self.loss, weight=weight, penalty=self.classifier_penalty_)
+        options: dict[str, Any] = {"weight": weight, "penalty": self.classifier_penalty_}
+        return LinearClassifiers(T, loss=self.loss, loss_weights=loss_weights, **options)
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds; for the logistic loss those of its model, normalised for several classes."""
@@ -232,7 +245,14 @@ class LSDR(OffsetFactorisation):
 
     def _scores_of(self, Z: np.ndarray) -> np.ndarray:
         Z = np.asarray(Z, dtype=np.float64)
-        return Z[:, :-1] @ self.coef_.T + Z[:, -1:] + self.intercept_  # eq. 10
+        return Z[:, :-1] @ self.embedding_coef_.T + Z[:, -1:] + self.embedding_intercept_  # eq. 10
+
+    def _linear_map(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._position_map().T, self.column_offsets_
+
+    def _score_map(self) -> tuple[np.ndarray, np.ndarray]:
+        W = self.embedding_coef_
+        return np.hstack([W, np.ones((len(W), 1))]), self.embedding_intercept_
 
 
 def objective(
@@ -295,10 +315,21 @@ class LinearClassifiers(CoupledClassifier):
         1 - b.
     penalty : float
         lambda W.
+    loss_weights : ndarray of shape (l, r), optional
+        Weights of the losses.
     """
 
-    def __init__(self, T: np.ndarray, *, loss: str, weight: float, penalty: float) -> None:
+    def __init__(
+        self,
+        T: np.ndarray,
+        *,
+        loss: str,
+        weight: float,
+        penalty: float,
+        loss_weights: np.ndarray | None = None,
+    ) -> None:
         self.T, self.loss, self.weight, self.penalty = T, loss, weight, penalty
+        self.loss_weights = loss_weights
         self.W: Any = None  # (r, k), after training
         self.intercept: Any = None  # (r,)
 
@@ -310,31 +341,44 @@ class LinearClassifiers(CoupledClassifier):
         ones = np.hstack([U, np.ones((len(U), 1))])
         theta = np.hstack([self.W, self.intercept[:, None]])
         for j in range(r):
-            theta[j] = self._newton(ones, offsets[:, 0], self.T[:, j], theta[j])
+            theta[j] = self._newton(ones, offsets[:, 0], j, theta[j])
         self.W, self.intercept = theta[:, :-1].copy(), theta[:, -1].copy()
-        value, self._slope, _ = losses(self.T * (ones @ theta.T + offsets), self.loss)
+        value, self._slope, _ = self._losses(self.T * (ones @ theta.T + offsets))
         return float(self.weight * value.sum() + self.penalty * (self.W**2).sum())
 
     def gradient(self) -> np.ndarray:
         slope = self.weight * self._slope * self.T  # (l, r)  eqs. 17, 20 and 23
         return np.hstack([slope @ self.W, slope.sum(axis=1, keepdims=True)])
 
-    def _newton(self, ones: np.ndarray, offsets: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    def _losses(
+        self, margins: np.ndarray, which: int | slice = slice(None)
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the weighted losses of some classifiers, and their derivatives."""
+        found = losses(margins, self.loss)
+        if self.loss_weights is None:
+            return found
+        value, slope, bend = (self.loss_weights[:, which] * part for part in found)
+        return value, slope, bend
+
+    def _newton(self, ones: np.ndarray, offsets: np.ndarray, j: int, theta: np.ndarray) -> np.ndarray:
         """Return [w, w0] of one classifier, started from the previous one."""
+        y = self.T[:, j]
+        # The curvature of the loss is at most 2, or 2 times the weight.
+        largest = 2.0 if self.loss_weights is None else 2 * self.loss_weights[:, j]
         ridge = np.full(len(theta), 2 * self.penalty)
         ridge[-1] = 0.0
 
         def cost(theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            value, slope, bend = losses(y * (ones @ theta + offsets), self.loss)
+            value, slope, bend = self._losses(y * (ones @ theta + offsets), j)
             return self.weight * value.sum() + 0.5 * ridge @ theta**2, slope, bend
 
         f, slope, bend = cost(theta)
         # Rows far from the boundary have no curvature. If a step was too long, some curvature is added for all rows.
-        # A value of 2 for every row bounds that of the loss, so the step cannot fail except by round-off.
+        # As a share of the largest curvature; with all of it the step cannot fail except by round-off.
         added = 0.0
         for _ in range(50):
             gradient = self.weight * (ones.T @ (slope * y)) + ridge * theta
-            H = self.weight * (ones.T * (bend + added)) @ ones
+            H = self.weight * (ones.T * (bend + added * largest)) @ ones
             H[np.diag_indices_from(H)] += ridge + 1e-12 * (np.trace(H) + self.weight)
             step = np.linalg.solve(H, gradient)
             fall = gradient @ step
@@ -345,8 +389,8 @@ class LinearClassifiers(CoupledClassifier):
             if f_new <= f - 1e-4 * fall:
                 theta, f, slope, bend = new, f_new, slope_new, bend_new
                 added *= 0.1
-            elif added < 2.0:
-                added = min(max(10 * added, 1e-3), 2.0)
+            elif added < 1.0:
+                added = min(max(10 * added, 5e-4), 1.0)
             else:
                 break
         return theta

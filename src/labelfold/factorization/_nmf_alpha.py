@@ -7,30 +7,41 @@ factors (`joint_iterates`).
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize
-from scipy.special import expit
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
 
 from labelfold.base import Iterates, constraints, descend, fitting, refuse_without_kernel, repeated
-from labelfold.factorization._components import chosen
+from labelfold.factorization._components import chosen, weighted
 from labelfold.factorization._divergence import divergence, sum_of_divergences
+from labelfold.factorization._dual_directions import (
+    JointSVMs,
+    dual_directions,
+    rows_divided,
+    set_weights,
+    training_sets,
+    weighted_sums,
+)
 from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDirections, iterates
 from labelfold.features import default_gamma, kernel_columns
-from labelfold.labels import Labels
-from labelfold.numerics import linear_svm, nonnegative_numbers, perceptron
-from labelfold.rows import Rows, as_rows, stored_values
+from labelfold.labels import Labels, loss_weights
+from labelfold.numerics import nonnegative_numbers
+from labelfold.rows import Block, Rows, as_rows, stored_values
 from labelfold.utils import StrOptions
 
-# The training rows of a classifier, as indices of the labelled rows, and their signs.
-TrainingSet = tuple[np.ndarray, np.ndarray]
+
+class RowsAndSums(NamedTuple):
+    """What a fit reads: the rows, in the kernel form their kernel values, and the weighted sums of the rows."""
+
+    rows: Rows
+    labels: Labels
+    weights: np.ndarray | None
+    sums: Margins
 
 
 class NMFAlpha(DivergenceNMF):
@@ -79,6 +90,10 @@ class NMFAlpha(DivergenceNMF):
         Penalty of the SVMs on the squared hinge, as in scikit-learn's LinearSVC (without an intercept). "auto" is 1
         divided by the mean squared norm of a labelled row. With a hundredth of that all labelled rows have nearly the
         same weight, which did better on word counts with few labels: try both on validation rows.
+    class_weight : dict or "balanced", default=None
+        Weight of a row's losses by its class, in the classifiers. With "balanced" all classes have the same total.
+        For a multi-label Y it is the weight of the positive rows of a label; "balanced" then also weights its
+        negative rows.
     multiclass : {"ovo", "ovr"}, default="ovo"
         Whether several classes have one SVM for each pair, or one for each class against the rest.
     directions : {"svm", "perceptron", "logistic"}, default="svm"
@@ -168,6 +183,10 @@ class NMFAlpha(DivergenceNMF):
     for any number of rows. In the kernel form a pass computes the kernel values of a block of rows with the
     landmarks, which are in memory.
 
+    ``sample_weight`` multiplies the divergence of a row and its loss in the classifiers: whole weights are repeated
+    rows, whose dual variables are added. Where random initial values depend on the rows, this holds in the mean over
+    seeds.
+
     The objective is not convex: the result depends on the initial values.
 
     References
@@ -196,7 +215,7 @@ class NMFAlpha(DivergenceNMF):
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **DivergenceNMF._parameter_constraints,
-        **constraints("supervision", "C", "machine_weight", "gamma", "n_landmarks"),
+        **constraints("supervision", "C", "class_weight", "machine_weight", "gamma", "n_landmarks"),
         "multiclass": [StrOptions({"ovo", "ovr"})],
         "directions": [StrOptions({"svm", "perceptron", "logistic"})],
         "joint": ["boolean"],
@@ -209,6 +228,7 @@ class NMFAlpha(DivergenceNMF):
         *,
         supervision: float | Literal["auto"] = "auto",
         C: float | Literal["auto"] = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         multiclass: Literal["ovo", "ovr"] = "ovo",
         directions: Literal["svm", "perceptron", "logistic"] = "svm",
         joint: bool = False,
@@ -228,6 +248,7 @@ class NMFAlpha(DivergenceNMF):
         self.n_components = n_components
         self.supervision = supervision
         self.C = C
+        self.class_weight = class_weight
         self.multiclass = multiclass
         self.directions = directions
         self.joint = joint
@@ -245,7 +266,7 @@ class NMFAlpha(DivergenceNMF):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train SVMs on the labelled rows, then factorise all rows together with the directions of the SVMs.
 
         Parameters
@@ -254,18 +275,18 @@ class NMFAlpha(DivergenceNMF):
             Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : NMFAlpha
         """
-        rows, labels = self._read(X, y)
-        sums = self._check_sums(rows)
-        directions, svms = self._find_directions(rows, labels, float(sums.column.sum()))
-        self._factorise(rows, labels, sums, directions, svms)
+        data = self._read(X, y, sample_weight)
+        self._factorise(data, *self._find_directions(data))
         return self
 
-    def path(self, X: Any, y: Any, multiples: Sequence[float]) -> list[Self]:
+    def path(self, X: Any, y: Any, multiples: Sequence[float], sample_weight: Any = None) -> list[Self]:
         """Fit for several weights of the second term, each with a warm start from the previous one.
 
         The SVMs are trained once, and a fit with a warm start needs few iterations. ``max_iter`` is the limit of one
@@ -273,12 +294,16 @@ class NMFAlpha(DivergenceNMF):
 
         Parameters
         ----------
-        X, y
+        X : container of shape (n, d)
+            As in `fit`.
+        y : array-like of shape (n,) or (n, c)
             As in `fit`.
         multiples : sequence of float
             The weights, as multiples of the one that ``supervision="auto"`` chooses, in the order of the path; 0 is
             `KLNMF`. Falling ones, say 3, 1, 0.3, 0.1, 0.03, are the better order: factors that were found without
             supervision hardly leave their minimum again.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
@@ -288,9 +313,8 @@ class NMFAlpha(DivergenceNMF):
         base = clone(self).set_params(supervision="auto")
         base._validate_params()
         weights = nonnegative_numbers("multiples", multiples)
-        rows, labels = base._read(X, y)
-        sums = base._check_sums(rows)
-        directions, svms = base._find_directions(rows, labels, float(sums.column.sum()))
+        data = base._read(X, y, sample_weight)
+        directions, svms = base._find_directions(data)
         assert directions is not None
         shared = {name: value for name, value in vars(base).items() if name.endswith("_")}
         models: list[Self] = []
@@ -299,45 +323,47 @@ class NMFAlpha(DivergenceNMF):
             model = clone(self).set_params(supervision=multiple * unit)
             model.__dict__.update(shared, supervision_=multiple * unit)
             directions = replace(directions, weight=multiple * unit)
-            last = model._factorise(rows, labels, sums, directions if multiple else None, svms, start)
+            last = model._factorise(data, directions if multiple else None, svms, start)
             start, directions = (last.H, last.V), getattr(last, "directions", directions)
             models.append(model)
         return models
 
-    def _read(self, X: Any, y: Any) -> tuple[Rows, Labels]:
-        """Return the rows to factorise, kernel values in the kernel form, and their labels."""
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> RowsAndSums:
+        """Read the rows to factorise, kernel values in the kernel form, and their labels."""
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        self._fit_map(rows)
-        return self._featurized(rows), labels
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        self._fit_map(rows, weights)
+        rows = self._featurized(rows)
+        return RowsAndSums(rows, labels, weights, self._check_sums(weighted(rows, weights)))
 
     @fitting
     def _factorise(
         self,
-        rows: Rows,
-        labels: Labels,
-        sums: Margins,
+        data: RowsAndSums,
         directions: PreservedDirections | None,
         svms: JointSVMs | None,
         start: tuple[Any, np.ndarray] | None = None,
     ) -> Any:
         """Factorise from ``start``, or from ``init``, store the results, and return the last factors."""
-        start = start or self._start(rows, sums)
+        start = start or self._start(data.rows, data.sums, data.weights)
+        counted = weighted(data.rows, data.weights)
         if directions is None or svms is None:
-            steps = iterates(rows, start, directions, max_iter=self.max_iter)
+            steps = iterates(counted, start, directions, max_iter=self.max_iter)
         else:
-            steps = joint_iterates(rows, start, directions, svms)
+            steps = joint_iterates(counted, start, directions, svms)
         del start  # a basis is large
         last = self._descend(steps)
-        self._store(rows, last.H, last.V)
+        self._store(data.rows, last.H, last.V, data.weights)
+        n = data.rows.shape[0]
         if directions is None:
-            self.dual_coef_ = sparse.csr_array((rows.shape[0], 0))
+            self.dual_coef_ = sparse.csr_array((n, 0))
         elif svms is not None:
-            self.dual_coef_ = _with_all_rows(last.directions.S, labels.index, rows.shape[0])
-        self.classes_: np.ndarray = labels.classes
+            S = rows_divided(last.directions.S, svms.row_weights, power=-1)
+            self.dual_coef_ = _with_all_rows(S, data.labels.index, n)
+        self.classes_: np.ndarray = data.labels.classes
         return last
 
-    def _fit_map(self, rows: Rows) -> None:
+    def _fit_map(self, rows: Rows, weights: np.ndarray | None) -> None:
         """Store the map to the kernel values; None without a kernel."""
         self.feature_map_: Any = None
         self.gamma_: float | None = None
@@ -348,25 +374,35 @@ class NMFAlpha(DivergenceNMF):
         gamma = self.gamma
         if gamma == "auto" and self.kernel == "rbf":
             # Parts consist of rows that are near each other, and a wider kernel is nearly constant.
-            gamma = 8.0 * default_gamma(rows)
+            gamma = 8.0 * default_gamma(rows, weights)
+        if weights is not None:
+            # Landmarks are drawn by weight, without repetition.
+            index = np.flatnonzero(weights)
+            if landmarks is not None and landmarks < len(index):
+                rng = check_random_state(self.random_state)
+                index = np.sort(rng.choice(len(weights), landmarks, replace=False, p=weights / weights.sum()))
+            rows, landmarks = rows.subset(index), None
         self.feature_map_ = kernel_columns(rows, self.kernel, gamma, landmarks, self.random_state)
         self.gamma_ = self.feature_map_.params.get("gamma")
 
-    def _find_directions(
-        self, rows: Rows, labels: Labels, total: float
-    ) -> tuple[PreservedDirections | None, JointSVMs | None]:
+    def _find_directions(self, data: RowsAndSums) -> tuple[PreservedDirections | None, JointSVMs | None]:
         """Return the second term, and the SVMs that are learned with the factors; None for what is not used."""
+        rows, labels, total = data.rows, data.labels, float(data.sums.column.sum())
         n = rows.shape[0]
         self.dual_coef_, self.supervision_ = sparse.csr_array((n, 0)), 0.0
         self.C_, self.machine_weight_ = 0.0, 0.0
         if not isinstance(self.supervision, str) and self.supervision == 0:
             return None, None
         X = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
-        self.C_ = chosen(self.C, 1 / _mean_square(X))
-        S = dual_directions(X, labels, self.C_, self.multiclass, self.directions)
+        self.C_ = chosen(self.C, 1 / _mean_square(X, labels.weights))
+        unweighted = labels.weights is None and self.class_weight is None
+        losses = None if unweighted else loss_weights(labels, self.class_weight)
+        S = dual_directions(X, labels, self.C_, self.multiclass, self.directions, weights=losses)
         svms = None
         if self.joint:
-            svms = JointSVMs(X, list(training_sets(labels, self.multiclass)), self.C_, 1.0)
+            sets = list(training_sets(labels, self.multiclass))
+            own = None if losses is None else list(set_weights(sets, losses))
+            svms = JointSVMs(X, sets, self.C_, 1.0, own, labels.weights)
             S = svms.scaled(S)
             self.machine_weight_ = chosen(self.machine_weight, total / (abs(svms.cost(S)) or 1.0))
             svms = replace(svms, weight=self.machine_weight_)
@@ -376,10 +412,11 @@ class NMFAlpha(DivergenceNMF):
         self.dual_coef_ = _with_all_rows(S, labels.index, n)
         # Rows that are not support vectors are not in S, unless S is learned.
         used = np.arange(len(labels.index)) if self.joint else np.flatnonzero(np.diff(S.indptr))
-        return PreservedDirections(S[used], labels.index[used], as_rows(StX), self.supervision_), svms
+        S_used = rows_divided(S, labels.weights)[used]
+        return PreservedDirections(S_used, labels.index[used], as_rows(StX), self.supervision_), svms
 
     def _embed(self, rows: Rows) -> Any:
-        return super()._embed(self._featurized(rows))
+        return self._embed_rows(self._featurized(rows))
 
     def _check_parts(self, what: str) -> None:
         if self.feature_map_ is not None:
@@ -418,104 +455,22 @@ def objective(X: Any, H: np.ndarray, V: np.ndarray, S: Any, *, supervision: floa
     return divergence(rows, H, V) + supervision * divergence(directions, S.T @ H, V)
 
 
-def _mean_square(X: Any) -> float:
+def _mean_square(X: Any, weights: np.ndarray | None = None) -> float:
     """Return the mean squared norm of the rows of an array or CSR matrix; 1 if all are zero."""
+    if weights is not None:
+        return float(weights @ as_rows(X).map(_squares).astype(np.float64)) / weights.sum() or 1.0
     values = np.asarray(stored_values(X), dtype=np.float64)
     return float(np.vdot(values, values)) / X.shape[0] or 1.0
+
+
+def _squares(X: Block) -> Any:
+    return X.sq()
 
 
 def _with_all_rows(S: sparse.csr_array, index: np.ndarray, n: int) -> sparse.csr_array:
     """Return S with a row for each of n rows; those not in ``index`` are zero."""
     entries = sparse.coo_array(S)
     return sparse.csr_array((entries.data, (index[entries.row], entries.col)), shape=(n, S.shape[1]))
-
-
-def dual_directions(
-    X: Any, labels: Labels, C: float, multiclass: str, kind: str = "svm", random_state: int = 0
-) -> sparse.csr_array:
-    """Return S (l, 2p): dual variables of p linear classifiers, first of positive rows, then of negative (eq. 17).
-
-    The weights of a classifier are w = X'(S_+ - S_-), so S_+'X and S_-'X are the non-negative parts to preserve (eq.
-    7).
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (l, d)
-        The labelled rows.
-    labels : Labels
-        One classifier for two classes; for several classes one for each pair ("ovo") or for each class against the
-        rest ("ovr"); for multi-label one for each label.
-    C : float
-        Weight of the squared hinge, or of the logistic loss.
-    multiclass : {"ovo", "ovr"}
-    kind : {"svm", "perceptron", "logistic"}
-        The classifier. The dual variables of a perceptron count its mistakes.
-    random_state : int
-        Seed of the order of the rows for a perceptron.
-
-    Returns
-    -------
-    S : csr_array of shape (l, 2p)
-
-    Examples
-    --------
-    >>> from labelfold.labels import read_labels
-    >>> S = dual_directions(np.array([[2.0, 0.0], [0.0, 2.0]]), read_labels(["a", "b"]), 1e6, "ovo")
-    >>> S.toarray().round(3)
-    array([[0.  , 0.25],
-           [0.25, 0.  ]])
-    """
-    signs = labels.signs()
-    if kind == "svm" and not _pairs(labels, multiclass):
-        alpha = linear_svm(X, signs, C).alpha  # (l, p)
-        return sparse.csr_array(np.hstack([alpha * (signs > 0), alpha * (signs < 0)]))
-    train: Callable[[Any, np.ndarray], np.ndarray] = {
-        "svm": lambda X, y: linear_svm(X, y, C).alpha,
-        "perceptron": lambda X, y: perceptron(X, y, 20, random_state),
-        "logistic": lambda X, y: _logistic(X, y, C),
-    }[kind]
-    sets = training_sets(labels, multiclass)
-    return by_sign(labels.n_labelled, [(index, sign, train(X[index], sign)) for index, sign in sets])
-
-
-def training_sets(labels: Labels, multiclass: str) -> Iterator[TrainingSet]:
-    """Yield the training rows and the signs of each classifier."""
-    if not _pairs(labels, multiclass):
-        everywhere = np.arange(labels.n_labelled)
-        for sign in labels.signs().T:
-            yield everywhere, sign
-        return
-    codes = labels.values
-    for first, second in itertools.combinations(range(labels.n_classes), 2):
-        index = np.flatnonzero((codes == first) | (codes == second))
-        yield index, np.where(codes[index] == second, 1.0, -1.0)
-
-
-def by_sign(n: int, trained: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> sparse.csr_array:
-    """Return S (n, 2p) of classifiers given as (rows, signs, dual variables)."""
-    parts = []
-    for side in (1, -1):
-        for index, sign, alpha in trained:
-            used = (sign * side > 0) & (alpha > 0)
-            parts.append((index[used], alpha[used]))
-    columns = np.repeat(np.arange(len(parts)), [len(index) for index, _ in parts])
-    indices, values = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return sparse.csr_array((values, (indices, columns)), shape=(n, len(parts)))
-
-
-def _pairs(labels: Labels, multiclass: str) -> bool:
-    return labels.task == "multiclass" and multiclass == "ovo"
-
-
-def _logistic(X: Any, y: np.ndarray, C: float) -> np.ndarray:
-    """Return the dual variables of logistic regression, alpha = C / (1 + exp(y w'x)), where w = X'(y * alpha)."""
-    if (y > 0).all() or (y < 0).all():
-        raise ValueError(
-            "directions='logistic' was given with a label that all labelled rows have, or none; use 'svm' or "
-            "'perceptron', or drop that label"
-        )
-    model = LogisticRegression(C=C, fit_intercept=False, tol=1e-8, max_iter=10_000).fit(X, y)
-    return C * expit(-y * (X @ model.coef_[0]))
 
 
 @dataclass(eq=False)
@@ -525,94 +480,6 @@ class JointFactors:
     H: Any  # (n, k)  stored with the rows
     V: np.ndarray  # (d, k)
     directions: PreservedDirections
-
-
-@dataclass(frozen=True, eq=False)
-class JointSVMs:
-    """The SVMs whose dual variables are learned with the factors.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (l, d)
-        The labelled rows.
-    sets : list of (rows, signs)
-        The training rows of each, and their signs.
-    C : float
-        Penalty of the SVMs.
-    weight : float
-        mu, the weight of the dual objectives.
-    """
-
-    X: Any
-    sets: list[TrainingSet]
-    C: float
-    weight: float
-
-    def cost(self, S: sparse.csr_array) -> float:
-        """Return the sum of the dual objectives E."""
-        return sum(self._dual_objective(*each)[0] for each in self._split(S))
-
-    def scaled(self, S: sparse.csr_array) -> sparse.csr_array:
-        """Return S with each SVM multiplied by the factor that minimises its own E."""
-        trained = []
-        for index, sign, alpha in self._split(S):
-            w = self.X[index].T @ (sign * alpha)
-            curve = float(w @ w + alpha @ alpha / (2 * self.C))
-            trained.append((index, sign, alpha * (alpha.sum() / curve if curve > 0 else 1.0)))
-        return by_sign(S.shape[0], trained)
-
-    def updated(self, S: sparse.csr_array, H: np.ndarray, V: np.ndarray, lam: float) -> sparse.csr_array:
-        """Return S with a lower objective, given the factor H (l, k) of the labelled rows and V."""
-        H, V = (np.asarray(factor, dtype=np.float64) for factor in (H, V))
-        trained = []
-        for index, sign, alpha in self._split(S):
-            args = (index, sign, H, V, lam)
-            found = minimize(
-                self.objective,
-                alpha,
-                args,
-                method="L-BFGS-B",
-                jac=True,
-                bounds=[(0, None)] * len(alpha),
-                options={"maxiter": 20, "ftol": 1e-12},
-            )
-            lower = found.fun < self.objective(alpha, *args)[0]
-            trained.append((index, sign, np.maximum(found.x, 0.0) if lower else alpha))
-        return by_sign(S.shape[0], trained)
-
-    def _split(self, S: sparse.csr_array) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield the rows, the signs and the dual variables of each SVM, both signs together."""
-        columns, p = sparse.csc_array(S), len(self.sets)
-        for m, (index, sign) in enumerate(self.sets):
-            yield index, sign, (columns[:, [m]] + columns[:, [p + m]]).toarray()[index, 0]
-
-    def _dual_objective(
-        self, index: np.ndarray, sign: np.ndarray, alpha: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """Return E and its gradient."""
-        X = self.X[index]
-        w = X.T @ (sign * alpha)  # (d,)
-        value = 0.5 * float(w @ w) + float(alpha @ alpha) / (4 * self.C) - float(alpha.sum())
-        return value, sign * (X @ w) + alpha / (2 * self.C) - 1
-
-    def objective(
-        self, alpha: np.ndarray, index: np.ndarray, sign: np.ndarray, H: np.ndarray, V: np.ndarray, lam: float
-    ) -> tuple[float, np.ndarray]:
-        """Return lambda D(S'X, S'HV') + mu E of one SVM, and the gradient in its dual variables."""
-        value, gradient = self._dual_objective(index, sign, alpha)
-        value, gradient = self.weight * value, self.weight * gradient
-        tiny = np.finfo(np.float64).tiny  # so that logarithms are finite
-        for side in (1, -1):
-            used = sign == side
-            if not used.any():
-                continue
-            X, H_side, a = self.X[index[used]], H[index[used]], alpha[used]
-            StX = X.T @ a  # (d,)
-            model = np.maximum(V @ (H_side.T @ a), tiny)  # (d,)  S'HV'
-            logarithm = np.log(np.maximum(StX, tiny) / model)
-            value += lam * float(StX @ logarithm - StX.sum() + model.sum())
-            gradient[used] += lam * (X @ logarithm + H_side @ (V.T @ (1 - StX / model)))
-        return value, gradient
 
 
 def joint_iterates(
@@ -627,7 +494,7 @@ def joint_iterates(
     Parameters
     ----------
     rows : Rows
-        X, n x d, non-negative.
+        X, n x d, non-negative, each row times its weight.
     start : (H, V), arrays of shapes (n, k) and (d, k)
         Initial factors.
     directions : PreservedDirections
@@ -649,16 +516,18 @@ def joint_iterates(
         factors = descend(steps, max_iter=n_passes, tol=0.0).state
         H, V = factors.H, factors.V
         H_L = rows.pick(H, directions.index)  # (l, k)
-        S = svms.updated(directions.S, H_L, V, directions.weight)
-        directions = replace(directions, S=S, rows=as_rows(weighted_sums(S, svms.X, rows.dtype)))
+        if svms.row_weights is not None:
+            H_L = H_L / svms.row_weights[:, None]
+        S = rows_divided(directions.S, svms.row_weights, power=-1)
+        S = svms.updated(S, H_L, V, directions.weight)
+        directions = replace(
+            directions,
+            S=rows_divided(S, svms.row_weights),
+            rows=as_rows(weighted_sums(S, svms.X, rows.dtype)),
+        )
         G = (S.T @ H_L).astype(rows.dtype, copy=False)
         value = sum_of_divergences(rows, H, V)
         value += directions.weight * sum_of_divergences(directions.rows, G, V)
         return JointFactors(H, V, directions), value + svms.weight * svms.cost(S)
 
     return repeated(step, JointFactors(*start, directions))
-
-
-def weighted_sums(S: sparse.csr_array, X: Any, dtype: np.dtype) -> Any:
-    """Return S'X (2p, d), sparse if X is."""
-    return (S.T @ X).astype(dtype)

@@ -72,6 +72,9 @@ class NSDR(OffsetFactorisation):
     offset_unit : float or "auto", default="auto"
         The unit t of row offsets in their penalty and in the SVMs. "auto" is the root mean square of the entries of X
         centred by column. The paper uses 1.
+    class_weight : dict or "balanced", default=None
+        Weight of a row's losses by its class. With "balanced" all classes have the same total. For a multi-label Y it
+        is the weight of the positive rows of a label; "balanced" then also weights its negative rows.
     init : {"svd", "random"}, default="svd"
         Initial components: the singular vectors of X centred by column, or by column and row, whichever has the lower
         objective; or random vectors.
@@ -105,7 +108,7 @@ class NSDR(OffsetFactorisation):
     support_vectors_ : ndarray of shape (m, k + 1)
         The embedding and offset of each, [u, bu / t].
     dual_coef_ : ndarray of shape (r, m)
-        Their dual variables, each with the sign of its row.
+        Their dual variables, each with the sign of its row, between 0 and C times the weight of its loss.
     intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs.
     reconstruction_share_, row_penalty_, basis_penalty_, offset_unit_, gamma_, C_ : float
@@ -131,6 +134,9 @@ class NSDR(OffsetFactorisation):
     MB (docs/memory.md).
 
     With "auto" weights X and c X have the same predictions.
+
+    ``sample_weight`` multiplies every term of a row, the penalty of its embedding too: whole weights are repeated
+    rows, each with the same dual variables. Fits of repeated rows differ, since there any that add up are optimal.
 
     The embedding of an unlabelled or new row follows from V in closed form: (u, bu / t) is the ridge fit of x - bv on
     the rows of V and a row of t. A labelled row is at this position plus a displacement. V, bv and the displacements
@@ -190,6 +196,7 @@ class NSDR(OffsetFactorisation):
         row_penalty: float | Literal["auto"] = "auto",
         basis_penalty: float | Literal["auto"] = "auto",
         offset_unit: float | Literal["auto"] = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         init: Literal["svd", "random"] = "svd",
         max_iter: int = 500,
         tol: float = 1e-5,
@@ -209,6 +216,7 @@ class NSDR(OffsetFactorisation):
         self.row_penalty = row_penalty
         self.basis_penalty = basis_penalty
         self.offset_unit = offset_unit
+        self.class_weight = class_weight
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
@@ -219,7 +227,7 @@ class NSDR(OffsetFactorisation):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Factorise all rows so that kernel SVMs can separate the labelled ones.
 
         Parameters
@@ -228,33 +236,39 @@ class NSDR(OffsetFactorisation):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : NSDR
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
         need = 24 * labels.n_labelled**2
         if need > self.max_gram_bytes:
             raise ValueError(
                 f"the kernel of {labels.n_labelled} labelled rows needs {need / 1e6:.0f} MB, more than "
                 f"max_gram_bytes={self.max_gram_bytes} allows; label fewer rows, raise max_gram_bytes, or use LSDR"
             )
-        given = self._set_up(rows, labels)
-        svms = self._classifier(labels.signs(), given.label_share, given.length)
-        found = self._solve(given, svms)
+        given = self._set_up(rows, labels, weights)
+        losses = self._loss_weights(labels)
+        svms = self._classifier(labels.signs(), given.label_share, given.length, losses)
+        Z = self._solve(given, svms)
         assert svms.found is not None
         used = np.flatnonzero(svms.s.any(axis=0))
         self.support_, self.support_vectors_ = labels.index[used], svms.Z[used]
         self.dual_coef_, self.intercept_ = svms.s[:, used], svms.found.bias
-        self._store_embedding(rows, labels, found)
+        self._store_embedding(rows, labels, Z)
         return self
 
-    def _classifier(self, T: np.ndarray, weight: float, length: float) -> KernelClassifiers:
+    def _classifier(
+        self, T: np.ndarray, weight: float, length: float, loss_weights: np.ndarray | None = None
+    ) -> KernelClassifiers:
         """Store the parameters, and return SVMs of a weight, for rows of a mean squared length."""
         self.gamma_, self.C_ = chosen(self.gamma, 1 / length), chosen(self.C, 1.0)
-        return KernelClassifiers(T, C=self.C_, weight=weight, tol=1e-8, **self._kernel())
+        C = self.C_ if loss_weights is None else self.C_ * loss_weights
+        return KernelClassifiers(T, C=C, weight=weight, tol=1e-8, **self._kernel())
 
     def _kernel(self) -> dict[str, Any]:
         degree = 2 if self.degree is None else self.degree
@@ -331,7 +345,7 @@ class KernelClassifiers(CoupledClassifier):
     ----------
     T : ndarray of shape (l, r)
         Signs.
-    C : float
+    C : float or ndarray of shape (l, r)
         Upper bound of the dual variables.
     kernel : {"poly", "rbf"}
         (gamma z'z + coef0)^degree, or exp(-gamma ||z - z||^2).
@@ -347,7 +361,7 @@ class KernelClassifiers(CoupledClassifier):
         self,
         T: np.ndarray,
         *,
-        C: float,
+        C: float | np.ndarray,
         kernel: str,
         degree: int,
         gamma: float,
@@ -356,7 +370,8 @@ class KernelClassifiers(CoupledClassifier):
         tol: float,
     ) -> None:
         self.signs = np.ascontiguousarray(T.T)  # (r, l)
-        self.C, self.weight, self.tol = np.full(self.signs.shape, float(C)), weight, tol
+        self.C = np.array(np.broadcast_to(np.asarray(C, dtype=np.float64).T, self.signs.shape), order="C")
+        self.weight, self.tol = weight, tol
         self.kernel, self.degree, self.gamma, self.coef0 = kernel, degree, gamma, coef0
         self._K = np.empty((len(T), len(T)))
         self.s = np.zeros(self.signs.shape)  # a o y
@@ -380,7 +395,7 @@ class KernelClassifiers(CoupledClassifier):
             gradient[used] = -self.weight * self._kernel_gradient(used, s.T @ s)
         return gradient
 
-    def linearised_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray:
+    def linearised_step(self, D: np.ndarray, L: np.ndarray, root: np.ndarray | None = None) -> np.ndarray:
         r"""Return the displacements (l, k + 1) that are optimal if each f is linearised in w and in its row.
 
         With g the gradient of f at a row and L L' the inverse of 2 b M, the dual variables move a row to D = sum_j
@@ -391,6 +406,8 @@ class KernelClassifiers(CoupledClassifier):
         K = self._K
         # The gradient of each f in the position of each row, r times (l, k + 1).
         G = [self._kernel_gradient(slice(None), s) @ L for s in self.s]
+        if root is not None:
+            G = [g / root for g in G]
         E = D @ np.linalg.inv(L).T  # D = E L'
         s, old, r = self.s.copy(), E, len(self.s)
         E = self.weight * sum(s[j][:, None] * G[j] for j in range(r))
@@ -402,7 +419,7 @@ class KernelClassifiers(CoupledClassifier):
                 moved = K.copy()
                 moved[np.diag_indices_from(moved)] += self.weight * np.einsum("ij,ij->i", G[j], G[j])
                 one = slice(j, j + 1)
-                solve_svms(moved, self.signs[one], self.C[:1], s[one], self.tol, target=target)
+                solve_svms(moved, self.signs[one], self.C[one], s[one], self.tol, target=target)
                 E = rest + self.weight * s[j][:, None] * G[j]
             if np.abs(s - before).max() <= 1e-3 * self.C.max():
                 break

@@ -21,6 +21,9 @@ from labelfold.factorization._components import (
     chosen,
     component_scale,
     shrunk_away,
+    total_weight,
+    weighted,
+    weighted_mean,
 )
 from labelfold.factorization._offset_model import (
     RowFit,
@@ -31,7 +34,7 @@ from labelfold.factorization._offset_model import (
     start_bases,
     start_directions,
 )
-from labelfold.labels import Labels
+from labelfold.labels import Labels, loss_weights
 from labelfold.rows import Centered, Rows, single_blas
 from labelfold.utils import StrOptions, warn_user
 
@@ -57,8 +60,13 @@ class CoupledClassifier(ABC):
     def gradient(self) -> np.ndarray:
         """Return the gradient of that minimum in Z (l, k + 1), after training."""
 
-    def linearised_step(self, D: np.ndarray, L: np.ndarray) -> np.ndarray | None:
-        """Return better displacements of the labelled rows, for a loss with kinks at which L-BFGS could stall."""
+    def linearised_step(
+        self, D: np.ndarray, L: np.ndarray, root: np.ndarray | None = None
+    ) -> np.ndarray | None:
+        """Return better displacements of the labelled rows, for a loss with kinks at which L-BFGS could stall.
+
+        Displacements are multiplied by ``root`` (l, 1), the square roots of the weights of the rows.
+        """
         return None
 
     def not_converged(self) -> str | None:
@@ -80,33 +88,38 @@ class OffsetFactorisation(Decisions, Factorisation):
     _parameter_constraints = {
         **Factorisation._parameter_constraints,
         **constraints(
-            "reconstruction_share", "row_penalty", "basis_penalty", "offset_unit", "max_gram_bytes"
+            *("reconstruction_share", "row_penalty", "basis_penalty", "offset_unit", "max_gram_bytes"),
+            "class_weight",
         ),
         "init": [StrOptions({"svd", "random"})],
     }
 
-    def _set_up(self, rows: Rows, labels: Labels) -> DescentStart:
-        """Check X, choose the weights, and return the data and the initial bases."""
+    def _set_up(self, rows: Rows, labels: Labels, weights: np.ndarray | None) -> DescentStart:
+        """Check X, choose the weights of the terms, and return the data and the initial bases."""
         name, (n, d), k = type(self).__name__, rows.shape, self.n_components
-        mean = rows.mean()
-        square = check_matrix(Centered(rows, mean), nonnegative=False, centred=True, estimator=name)
+        mean, total = weighted_mean(rows, weights), total_weight(weights, n)
+        root = None if weights is None else np.sqrt(weights)
+        counted = weighted(Centered(rows, mean), root)
+        square = check_matrix(counted, nonnegative=False, centred=True, estimator=name)
         if k > min(n, d):
             warn_user(
                 f"n_components={k} is more than X has columns ({d}) or rows ({n}), so that it is inflated, not "
                 "reduced; lower n_components",
                 UserWarning,
             )
-        data = offset_rows(rows, labels.index, mean, k, self.max_gram_bytes)
+        data = offset_rows(rows, labels.index, mean, k, self.max_gram_bytes, root=root)
         directions = start_directions(data, d, k, check_random_state(self.random_state))
-        label_share, length = self._choose_weights(directions.by_column[0], n, np.sqrt(square / (n * d)))
+        spread = np.sqrt(square / (total * d))
+        label_share, length = self._choose_weights(directions.by_column[0], total, spread)
         b, lu, lv = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
         bases = start_bases(directions, b=b, lu=lu, lv=lv, drawn=self.init == "random")
-        return DescentStart(n, mean, data, bases, label_share, length)
+        of_labelled = None if root is None else root[labels.index, None]
+        return DescentStart(total, mean, data, bases, label_share, length, of_labelled)
 
-    def _solve(self, given: DescentStart, classifier: CoupledClassifier) -> OffsetPoint:
-        """Descend, store the factors, and return the last point, at which the classifier is trained."""
+    def _solve(self, given: DescentStart, classifier: CoupledClassifier) -> np.ndarray:
+        """Descend, store the factors, and return Z (l, k + 1) of the labelled rows, of the classifier as it is."""
         weights = self.reconstruction_share_, self.row_penalty_, self.basis_penalty_
-        problem = OffsetProblem(given.data, classifier, given.n, *weights, self.offset_unit_)
+        problem = OffsetProblem(given.data, classifier, given.n, *weights, self.offset_unit_, given.root)
         first = best_start(problem, given.bases)
         steps = iterates(problem, first, self.tol, self.max_iter)
         found = self._descend(steps, tol=None, start=(first, first.value))
@@ -115,16 +128,22 @@ class OffsetFactorisation(Decisions, Factorisation):
             self.objective_, self.n_iter_ = np.array([found.value]), 1
         self._warn(found, classifier)
         self.components_, self.column_offsets_ = found.V, given.mean + found.c
-        return found
+        return problem.of_rows(found.Z)
 
-    def _store_embedding(self, rows: Rows, labels: Labels, found: OffsetPoint) -> None:
+    def _loss_weights(self, labels: Labels) -> np.ndarray | None:
+        """Return the weights of the losses, (l, r); None if all are 1."""
+        if labels.weights is None and self.class_weight is None:
+            return None
+        return loss_weights(labels, self.class_weight)
+
+    def _store_embedding(self, rows: Rows, labels: Labels, Z_labelled: np.ndarray) -> None:
         """Store the embedding, the row offsets and the labels of the training rows; the classifiers are stored."""
         self._keep_task(labels.task, labels.classes)
-        Z = rows.result(self._positions(rows), at=(labels.index, found.Z))
+        Z = rows.result(self._positions(rows), at=(labels.index, Z_labelled))
         self.embedding_, self.row_offsets_ = Z[:, :-1].copy(), self.offset_unit_ * Z[:, -1]
         self.transduction_: Any = self._transduce(rows, Z, labels)
 
-    def _choose_weights(self, sizes: np.ndarray, n: int, spread: float) -> tuple[float, float]:
+    def _choose_weights(self, sizes: np.ndarray, n: float, spread: float) -> tuple[float, float]:
         """Store the weights, as given or as multiples of the scale of the data.
 
         ``sizes`` are singular values of X centred by column; ``spread`` is the root mean square of its entries.
@@ -158,35 +177,37 @@ class OffsetFactorisation(Decisions, Factorisation):
         rows = self._rows(X, reset=False)
         return self.offset_unit_ * np.asarray(rows.get(self._positions(rows, slice(-1, None))))[:, 0]
 
-    def inverse_transform(self, U: Any, row_offsets: Any = None) -> np.ndarray:
-        """Return the reconstruction of rows from their embedding, U V plus the offsets.
+    def inverse_transform(self, X: Any, row_offsets: Any = None) -> np.ndarray:
+        """Return the reconstruction of rows from their embedding U, which is U V plus the offsets.
 
         Parameters
         ----------
-        U : array of shape (n, k)
+        X : array of shape (n, k)
             The embedding of rows.
         row_offsets : array-like of shape (n,), optional
             Offsets of the rows, from the method of that name or ``row_offsets_``; zeros when None.
 
         Returns
         -------
-        X : ndarray of shape (n, d)
+        rows : ndarray of shape (n, d)
         """
         check_is_fitted(self)
-        U = self._read_embedding("U", U)
-        X = U @ self.components_ + self.column_offsets_
+        U = self._read_embedding(X)
+        rows = U @ self.components_ + self.column_offsets_
         if row_offsets is not None:
-            X += np.asarray(row_offsets).reshape(len(U), 1)
-        return X.astype(U.dtype, copy=False)
+            rows += np.asarray(row_offsets).reshape(len(U), 1)
+        return rows.astype(U.dtype, copy=False)
 
     def _embed(self, rows: Rows) -> Any:
         return self._positions(rows, slice(None, -1))
 
     def _positions(self, rows: Rows, columns: slice = slice(None)) -> Any:
         """Return Z = [U, bu / offset_unit] of unlabelled rows, or some columns of it, in one pass."""
-        ridge = self.row_penalty_ / self.reconstruction_share_
-        G = row_fit(self.components_, ridge, self.offset_unit_).G[:, columns]
-        return Centered(rows, self.column_offsets_) @ np.ascontiguousarray(G)
+        return Centered(rows, self.column_offsets_) @ np.ascontiguousarray(self._position_map()[:, columns])
+
+    def _position_map(self) -> np.ndarray:
+        """Return G (d, k + 1) with Z = (X - column offsets) G."""
+        return row_fit(self.components_, self.row_penalty_ / self.reconstruction_share_, self.offset_unit_).G
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         return self._scores_of(rows.get(self._positions(rows)))
@@ -210,25 +231,31 @@ class OffsetFactorisation(Decisions, Factorisation):
 class DescentStart(NamedTuple):
     """The data and the initial values of a descent."""
 
-    n: int
+    n: float  # number of rows, or their weight
     mean: np.ndarray  # (d,)  of the rows
     data: RowsInMemory | RowsInPasses
     bases: list[np.ndarray]  # of V (k, d); the descent starts from the best
     label_share: float  # 1 - b
     length: float  # the mean squared norm of an embedded row
+    root: np.ndarray | None  # (l, 1)  square roots of the weights of the labelled rows
 
 
 @dataclass(eq=False)
 class OffsetProblem:
-    """The rows, the classifier, and the weights of the terms, which do not change."""
+    """The rows, the classifier, and the weights of the terms, which do not change.
+
+    With weights of the rows, positions Z and displacements D of labelled rows are multiplied by their square roots.
+    So the descent takes the steps that it would take if rows were repeated.
+    """
 
     data: RowsInMemory | RowsInPasses
     classifier: CoupledClassifier
-    n: int
+    n: float
     reconstruction_share: float  # b
     row_penalty: float  # lambda U
     basis_penalty: float  # lambda V
     offset_unit: float
+    root: np.ndarray | None = None  # (l, 1)
     _here: OffsetPoint | None = field(default=None, init=False, repr=False)  # position of rows and classifier
 
     @property
@@ -236,12 +263,16 @@ class OffsetProblem:
         """Return lambda U / b."""
         return self.row_penalty / self.reconstruction_share
 
+    def of_rows(self, A: np.ndarray) -> np.ndarray:
+        """Return an array of labelled rows divided by the roots of their weights."""
+        return A if self.root is None else A / self.root
+
     def evaluate(self, V: np.ndarray, c: np.ndarray, D: np.ndarray) -> OffsetPoint:
         """Return the objective at V (k, d), c (d,) and D (l, k + 1), in one pass if rows are read in passes."""
         self._here = None  # unset until the evaluation is complete: Ctrl-C may interrupt it
         f = row_fit(V, self.ridge, self.offset_unit)
         Z = self.data.embed(f, c) + D
-        cost = self.classifier.train(Z)
+        cost = self.classifier.train(self.of_rows(Z))
         misfit, size = self.data.misfit(f, c, Z)
         value = (
             self.reconstruction_share * misfit
@@ -262,18 +293,19 @@ class OffsetProblem:
         """Return the gradient of the objective in V, c and D."""
         self.move_to(at)
         b, f, D, Z = self.reconstruction_share, at.fit, at.D, at.Z
-        H = 2 * b * (D @ f.M) + self.classifier.gradient()
+        H = 2 * b * (D @ f.M) + self.of_rows(self.classifier.gradient())
         P = H @ f.M_inverse
         ZtR, PtR, colsum = self.data.residual_sums(f, at.c, Z, P)
         # Rows follow V: dq = M^(-1) (dV1 (x - c - V1'q) - V1 dV1'q), and x - c - V1'q is R + V1'D.
         dV1 = PtR - 2 * b * ZtR + (P.T @ D - (Z - D).T @ P) @ f.V1
-        dc = -2 * b * colsum - P.sum(axis=0) @ f.V1
+        sum_of_P = (P if self.root is None else self.root * P).sum(axis=0)
+        dc = -2 * b * colsum - sum_of_P @ f.V1
         return OffsetGradient(dV1[:-1] + 2 * self.basis_penalty * at.V, dc, H)
 
     def linearised_step(self, at: OffsetPoint) -> OffsetPoint | None:
         """Return the point after the step of a linearised classifier on labelled rows, if it is lower; else None."""
         self.move_to(at)
-        D = self.classifier.linearised_step(at.D, self.metric(at))
+        D = self.classifier.linearised_step(at.D, self.metric(at), self.root)
         share = 1.0
         while D is not None and share > 0.01:
             new = self.evaluate(at.V, at.c, at.D + share * (D - at.D))

@@ -21,7 +21,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from scipy import linalg
 
-from labelfold.factorization._components import squared_misfit, svd_start
+from labelfold.factorization._components import squared_misfit, svd_start, weighted
 from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
 
 
@@ -49,7 +49,11 @@ def row_fit(V: np.ndarray, ridge: float, offset_unit: float) -> RowFit:
 
 
 class RowsInMemory:
-    """Centred rows kept dense, first the labelled ones; ``counts`` are the weights of the offset c in each."""
+    """Centred rows kept dense, first the labelled ones; ``counts`` are the weights of the offset c in each.
+
+    With weights of the rows, rows and counts are multiplied by the square roots of these, and so are positions Z:
+    all sums of squares and products are then weighted.
+    """
 
     def __init__(self, X: np.ndarray, counts: np.ndarray, n_labelled: int) -> None:
         self.X, self.counts, self.n_labelled = X, counts, n_labelled
@@ -93,14 +97,20 @@ class RowsInMemory:
 
 
 class RowsInPasses:
-    """Rows in their container, with a pass for each term; labelled rows are read into memory."""
+    """Rows in their container, with a pass for each term; labelled rows are read into memory.
 
-    def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
+    ``root`` (n,) has the square roots of the weights of the rows; Z of labelled rows is multiplied by them.
+    """
+
+    def __init__(
+        self, rows: Rows, mean: np.ndarray, index: np.ndarray, root: np.ndarray | None = None
+    ) -> None:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
         self.labelled = rows.take(index)
-        zeros = np.zeros(len(index), dtype=rows.dtype)
-        self.mask = rows.spread(index, zeros, 1) if len(index) < n else None
+        self.root = root
+        self.root_labelled = np.ones(len(index)) if root is None else root[index]
+        self.mask = _unlabelled_mask(rows, index, root) if len(index) < n else None
         self._unlabelled: tuple = ()
         self._ZtR = self._colsum = np.empty(0)
 
@@ -109,17 +119,17 @@ class RowsInPasses:
         shared = (*center_parts(self.mean + c, self.rows.dtype), f.G)
         if self.mask is not None:
             self._unlabelled = self.rows.sum(_unlabelled_sums, self.mask, shared=shared)
-        return np.asarray(self.labelled.get(self.labelled.map(_embed, shared=shared)), dtype=np.float64)
+        Q = np.asarray(self.labelled.get(self.labelled.map(_embed, shared=shared)), dtype=np.float64)
+        return Q if self.root is None else self.root_labelled[:, None] * Q
 
     def misfit(self, f: RowFit, c: np.ndarray, Z: np.ndarray) -> tuple[float, float]:
         """Return ||R||^2 and ||Z||^2 over all rows; see `RowsInMemory.misfit`."""
-        square, YtZ, total = self.labelled.sum(
-            _residual_sums, Z, shared=center_parts(self.mean + c, self.rows.dtype)
-        )
+        square, YtZ, total = self._labelled_sums(Z, c)
         ZtZ = Z.T @ Z
         ZtR = YtZ.T - ZtZ @ f.V1
         misfit = square - np.vdot(YtZ.T + ZtR, f.V1)
-        colsum, size = total - Z.sum(axis=0) @ f.V1, np.trace(ZtZ)
+        ones = Z.sum(axis=0) if self.root is None else self.root_labelled @ Z
+        colsum, size = total - ones @ f.V1, np.trace(ZtZ)
         if self.mask is not None:
             square, YtQ, total, QtQ, ones = self._unlabelled
             rest = YtQ.T - QtQ @ f.V1
@@ -134,11 +144,16 @@ class RowsInPasses:
         """Return Z'R, P'R over labelled rows only, and 1'R; see `RowsInMemory.residual_sums`."""
         PtR = np.zeros((0, len(c)))
         if P.shape[1]:
-            _, YtP, _ = self.labelled.sum(
-                _residual_sums, P, shared=center_parts(self.mean + c, self.rows.dtype)
-            )
+            _, YtP, _ = self._labelled_sums(P, c)
             PtR = YtP.T - (P.T @ Z) @ f.V1
         return self._ZtR, PtR, self._colsum
+
+    def _labelled_sums(self, W: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return ||Y||^2, Y'W and 1'Y of the labelled rows Y less their centre, weighted."""
+        shared = center_parts(self.mean + c, self.rows.dtype)
+        if self.root is None:
+            return self.labelled.sum(_residual_sums, W, shared=shared)
+        return self.labelled.sum(_weighted_residual_sums, W, self.root_labelled, shared=shared)
 
     def squares(self, Z: np.ndarray) -> np.ndarray:
         """Return the squared norm of each column of Z over all rows, (k + 1,), after `embed`."""
@@ -147,7 +162,8 @@ class RowsInPasses:
 
     def directions(self, k: int, random_state: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return approximations of the k largest singular values and right singular vectors (k, d) of the rows."""
-        start = svd_start(Centered(self.rows, self.mean), min(k, *self.rows.shape), random_state)
+        rows = weighted(Centered(self.rows, self.mean), self.root)
+        start = svd_start(rows, min(k, *self.rows.shape), random_state)
         positive = start.sizes > 0
         s = start.sizes[positive]
         return s, (start.B[:, positive] / np.sqrt(s)).T  # removes the factors sqrt(s)
@@ -168,8 +184,11 @@ def offset_rows(
     max_bytes: int,
     max_growth: float = 4.0,
     few_entries: int = 1_000_000,
+    root: np.ndarray | None = None,
 ) -> RowsInMemory | RowsInPasses:
     """Return the centred rows, kept dense if that is faster and takes at most ``max_bytes``.
+
+    With ``root`` (n,), the square roots of the weights of the rows, rows are multiplied by them.
 
     They are read in passes if dense rows would have more than ``max_growth`` times the stored entries of X, and more
     than ``few_entries``. In passes ``NSDR(10, max_iter=20)`` on 1,797 x 64 takes 2.4 times as long, on 20,000 x 100
@@ -183,17 +202,23 @@ def offset_rows(
     stored = n * rows.row_bytes() / np.dtype(rows.dtype).itemsize
     too_large = 8 * entries > max_bytes or entries > max(max_growth * stored, few_entries)
     if too_large or (as_triangle and d > 100 * (k + 1)):
-        return RowsInPasses(rows, mean, index)
+        return RowsInPasses(rows, mean, index, root)
     X = [_dense(rows, index) - mean]
     counts = np.ones(l + (0 if as_triangle else others))
+    rest = index[:0] if as_triangle or not others else np.setdiff1d(np.arange(n), index)
+    if root is not None:
+        counts = root[np.append(index, rest)]
+        X[0] *= counts[:l, None]
     if as_triangle:
-        unlabelled = rows.spread(index, np.zeros(l, dtype=rows.dtype), 1)
+        unlabelled = _unlabelled_mask(rows, index, root)
         parts = center_parts(mean, rows.dtype)
         R = rows.sweep(_triangle, unlabelled, shared=parts, most_rows=dense_block_rows(8 * d))[1]
         X.append(R[:, :-1])
         counts = np.append(counts, R[:, -1])
     elif others:
-        X.append(_dense(rows, np.setdiff1d(np.arange(n), index)) - mean)
+        X.append(_dense(rows, rest) - mean)
+        if root is not None:
+            X[1] *= counts[l:, None]
     return RowsInMemory(np.vstack(X), counts, l)
 
 
@@ -262,6 +287,15 @@ def _right_vectors(X: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return s, Vt * np.sign(Vt[np.arange(len(Vt)), largest])[:, None]
 
 
+def _unlabelled_mask(rows: Rows, index: np.ndarray, root: np.ndarray | None) -> Any:
+    """Return 0 for labelled rows, at ``index``, and 1 or the root of the weight for others, stored with the rows."""
+    if root is None:
+        return rows.spread(index, np.zeros(len(index), dtype=rows.dtype), 1)
+    mask = root.astype(rows.dtype)
+    mask[index] = 0
+    return rows.put(mask)
+
+
 def _dense(rows: Rows, index: np.ndarray) -> np.ndarray:
     return np.asarray(rows.take(index).whole().dense(), dtype=np.float64)
 
@@ -275,12 +309,19 @@ def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tup
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
     Q = (Y @ G) * mask[:, None]
-    return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
+    wQ, weights = Q * mask[:, None], mask * mask
+    return X.xp.sum(Y.sq() * weights), Y.t(wQ), Y.scale(weights).colsum(), Q.T @ Q, X.xp.sum(wQ, axis=0)
 
 
 def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple[Any, ...]:
     Y = X.double().shift(center, rest)
     return X.xp.sum(Y.sq()), Y.t(W), Y.colsum()
+
+
+def _weighted_residual_sums(X: Block, W: Any, root: Any, center: Any, rest: Any) -> tuple[Any, ...]:
+    Y = X.double().shift(center, rest)
+    weights = root * root
+    return X.xp.sum(Y.sq() * weights), Y.t(W * root[:, None]), Y.scale(weights).colsum()
 
 
 def _triangle(X: Block, mask: Any, center: Any, rest: Any) -> tuple[None, Any]:

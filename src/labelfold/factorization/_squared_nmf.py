@@ -34,11 +34,11 @@ class SquaredNMF(NonnegativeFactorisation):
         refuse_negative(rows, n_negative, estimator=type(self).__name__)
         return H
 
-    def _start(self, rows: Rows) -> tuple[float, InitialFactors]:
-        """Return the squared norm of X, after checks, and the initial factors."""
+    def _start(self, rows: Rows, root: np.ndarray | None) -> tuple[float, InitialFactors]:
+        """Return the squared norm of X, after checks, and the initial factors; both of rows times ``root``."""
         square = check_matrix(rows, nonnegative="always", estimator=type(self).__name__)
-        start = factor_start(rows, self.n_components, self.init, square, self.random_state, nonnegative=True)
-        return square, start
+        given = self.n_components, self.init, square, self.random_state
+        return square, factor_start(rows, *given, nonnegative=True, root=root, keeps_zeros=True)
 
 
 def multiplied(F: Any, numerator: Any, denominator: Callable[[Any], Any], rounds: int = 4) -> Any:

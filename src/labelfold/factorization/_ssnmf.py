@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from labelfold.base import Decisions, Iterates, constraints, fitting, indicator_scores, repeated
-from labelfold.factorization._components import InitialFactors, chosen, squared_misfit
+from labelfold.factorization._components import InitialFactors, chosen, squared_misfit, weighted
 from labelfold.factorization._squared_nmf import (
     SquaredNMF,
     indicator,
@@ -17,7 +19,7 @@ from labelfold.factorization._squared_nmf import (
     row_labels,
     update_basis,
 )
-from labelfold.labels import Labels
+from labelfold.labels import Labels, class_weighted
 from labelfold.rows import Block, Rows
 
 
@@ -46,6 +48,9 @@ class SSNMF(Decisions, SquaredNMF):
     supervision : float or "auto", default="auto"
         Weight of the labels. 0 is unsupervised factorisation. The two terms start at about :math:`\|X\|^2` and
         :math:`\lambda \|Y_L\|^2`; with "auto" the second is 0.3 of the first, in any unit of X.
+    class_weight : dict or "balanced", default=None
+        Weight of a row's label term by its class. With "balanced" all classes have the same total. For a multi-label
+        Y a row has the product of the weights of its labels.
     init : {"random", "nndsvda"} or tuple (H, V), default="random"
         Initial values: random, from singular vectors with zeros replaced, or given. Multiplicative updates never
         change an exact zero.
@@ -104,6 +109,9 @@ class SSNMF(Decisions, SquaredNMF):
     is predicted (for label columns: those above a half). A classifier trained on ``transform(X)`` of the labelled
     rows is often better.
 
+    ``sample_weight`` multiplies both terms of a row: whole weights are repeated rows. Where random initial values
+    depend on the rows, this holds in the mean over seeds.
+
     References
     ----------
     H. Lee, J. Yoo, S. Choi. Semi-supervised nonnegative matrix factorization. IEEE Signal Processing Letters 17(1),
@@ -126,7 +134,7 @@ class SSNMF(Decisions, SquaredNMF):
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
         **SquaredNMF._parameter_constraints,
-        **constraints("supervision"),
+        **constraints("supervision", "class_weight"),
     }
 
     def __init__(
@@ -134,6 +142,7 @@ class SSNMF(Decisions, SquaredNMF):
         n_components: int = 10,
         *,
         supervision: float | Literal["auto"] = "auto",
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         init: Literal["random", "nndsvda"] | tuple[Any, Any] | list[Any] = "random",
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -144,6 +153,7 @@ class SSNMF(Decisions, SquaredNMF):
     ) -> None:
         self.n_components = n_components
         self.supervision = supervision
+        self.class_weight = class_weight
         self.init = init
         self.max_iter = max_iter
         self.tol = tol
@@ -153,7 +163,7 @@ class SSNMF(Decisions, SquaredNMF):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Factorise all rows together with the labels.
 
         Parameters
@@ -162,19 +172,24 @@ class SSNMF(Decisions, SquaredNMF):
             Rows without negative entries, labelled or not, in any container that `labelfold.rows.as_rows` takes.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : SSNMF
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        square, start = self._start(rows)
-        self.supervision_: float = chosen(self.supervision, 0.3 * square / max(_squared_norm(labels), 1.0))
-        found = self._descend(iterates(rows, labels, start, square, self.supervision_))
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        root = None if weights is None else np.sqrt(weights)
+        counted = weighted(rows, root)
+        square, start = self._start(counted, root)
+        losses = class_weighted(labels, self.class_weight)
+        self.supervision_: float = chosen(self.supervision, 0.3 * square / (_squared_norm(losses) or 1.0))
+        found = self._descend(iterates(counted, labels, start, square, self.supervision_, losses.weights))
         self.components_: np.ndarray = np.ascontiguousarray(found.V.T)
         self.class_loadings_: np.ndarray = found.A
-        self.embedding_: Any = rows.result(found.H)
+        self.embedding_: Any = self._training_embedding(rows, found.H, root)
         self._keep_task(labels.task, labels.classes)
         self.transduction_: Any = self._transduce(rows, self.embedding_, labels)
         return self
@@ -230,22 +245,38 @@ class SSNMFFactors(NamedTuple):
 
 
 def iterates(
-    rows: Rows, labels: Labels, start: InitialFactors, square: float, supervision: float
+    rows: Rows,
+    labels: Labels,
+    start: InitialFactors,
+    square: float,
+    supervision: float,
+    losses: np.ndarray | None = None,
 ) -> Iterates:
-    """Update H, V and A in turn, in one pass over X in each iteration; ``square`` is the squared norm of X."""
+    """Update H, V and A in turn, in one pass over X in each iteration; ``square`` is the squared norm of X.
+
+    With weights w, rows and H are multiplied by their roots. ``losses`` (l,) are the weights of the label terms.
+    """
     codes, T = np.arange(labels.n_classes, dtype=np.float64), row_labels(rows, labels)
-    squared_labels = _squared_norm(labels)
+    squared_labels = _squared_norm(replace(labels, weights=losses))
+    root = 1.0 if labels.weights is None else np.sqrt(labels.weights)
+    update: Callable[..., Any] = _update_rows
+    of_rows: tuple[Any, ...] = (T,)
+    if losses is not None:
+        # ||Y - H A||^2 of these rows has the weight m = losses / w; m times Y is losses / sqrt(w).
+        both = np.column_stack([losses / root, np.sqrt(losses) / root]).astype(rows.dtype)
+        update, of_rows = _update_weighted_rows, (T, rows.spread(labels.index, both))
 
     def step(old: SSNMFFactors) -> tuple[SSNMFFactors, float]:
         shared = (old.V, old.V.T @ old.V, old.A, codes, supervision)
-        H, (HtH, XtH, HlHl, HlY) = rows.sweep(_update_rows, old.H, T, shared=shared)
+        H, (HtH, XtH, HlHl, HlY) = rows.sweep(update, old.H, *of_rows, shared=shared)
         V = update_basis(old.V, XtH, HtH, rows.dtype)
         A = rounded(multiplied(old.A, HlY, lambda A: HlHl @ A), rows.dtype)
         label_misfit = float(squared_labels - 2 * (A * HlY).sum() + ((A @ A.T) * HlHl).sum())
         return SSNMFFactors(H, V, A), misfit(square, V, XtH, HtH) + supervision * label_misfit
 
     # With the initial A labelled rows belong to all classes equally.
-    mean_sum = rows.pick(start.H, labels.index).astype(np.float64).sum(axis=1).mean()
+    sums = rows.pick(start.H, labels.index).astype(np.float64).sum(axis=1)
+    mean_sum = np.average(sums / root, weights=labels.weights)
     weight = 1.0 / (labels.n_classes * mean_sum) if mean_sum > 0 else 1.0
     A = np.full((start.B.shape[1], labels.n_classes), weight)
     return repeated(step, SSNMFFactors(start.H, start.B, A))
@@ -256,16 +287,30 @@ def _update_rows(
 ) -> tuple[Any, Any]:
     """Return H after its updates, H * (X V + lam Y A') / (H V'V + lam H_L A A'), and H'H, X'H, H_L'H_L, H_L'Y."""
     Y, labelled = indicator(T, codes)
+    return _updated(X, H, Y, labelled, labelled, V, VtV, A, lam)
+
+
+def _update_weighted_rows(
+    X: Block, H: Any, T: Any, weights: Any, V: Any, VtV: Any, A: Any, codes: Any, lam: float
+) -> tuple[Any, Any]:
+    """Return the same; ``weights`` are those of Y, and the roots of those of H_L, 0 for unlabelled rows."""
+    Y, _ = indicator(T, codes)
+    root = weights[:, 1:]
+    return _updated(X, H, Y * weights[:, :1], root * root, root, V, VtV, A, lam)
+
+
+def _updated(
+    X: Block, H: Any, Y: Any, weight: Any, root: Any, V: Any, VtV: Any, A: Any, lam: float
+) -> tuple[Any, Any]:
     AAt = A @ A.T
 
     def denominator(H: Any) -> Any:
-        return H @ VtV + lam * labelled * (H @ AAt)
+        return H @ VtV + lam * weight * (H @ AAt)
 
     H = multiplied(H, X @ V + lam * (Y @ A.T), denominator)
-    H_l = H * labelled
-    return H, (X.inner(H), X.double().t(H), X.inner(H_l), X.inner(H_l, Y))
+    return H, (X.inner(H), X.double().t(H), X.inner(H * root), X.inner(H, Y))
 
 
 def _squared_norm(labels: Labels) -> float:
-    """Return ||Y_L||^2, the number of ones in Y_L."""
-    return float(labels.counts().sum())
+    """Return ||Y_L||^2, the number of ones in Y_L, or their weight."""
+    return float(labels.class_totals().sum())
