@@ -375,16 +375,25 @@ def _folds(splits: Iterable[Split], predict: Predict) -> Iterator[tuple[np.ndarr
 
 
 def fold_scores(
-    splits: Iterable[Split], predict: Predict, truth: np.ndarray, measure: Callable[..., Any]
+    splits: Iterable[Split],
+    predict: Predict,
+    truth: np.ndarray,
+    measure: Callable[..., Any],
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the score of each candidate in each fold, (folds, candidates), without folds that cannot be fitted.
+
+    ``measure`` gets the weights of the rows of a fold as ``sample_weight``, if rows have weights.
 
     >>> fold_scores([([0], [1])], lambda train, test: [[3], [4]], np.array([4, 4]), lambda y, z: (y == z).all())
     array([[0., 1.]])
     """
-    return np.array(
-        [[float(measure(truth[test], y)) for y in found] for test, found in _folds(splits, predict)]
-    )
+
+    def score(test: np.ndarray, found: np.ndarray) -> float:
+        options = {} if weights is None else {"sample_weight": weights[test]}
+        return float(measure(truth[test], found, **options))
+
+    return np.array([[score(test, y) for y in found] for test, found in _folds(splits, predict)])
 
 
 def left_out_guesses(

@@ -150,7 +150,7 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
     return int(good[np.lexsort((-means[good], sizes[good]))[0]])
 
 
-def default_ridge(n_labelled: int, spread: float, share: float = 0.01) -> float:
+def default_ridge(n_labelled: float, spread: float, share: float = 0.01) -> float:
     """Return the ridge of "auto", a share of the sum of squared distances of labelled rows from their mean.
 
     ``spread`` is the mean squared distance of rows.
@@ -176,7 +176,7 @@ def chosen_ridge(
     model : estimator
         Its ``ridge`` is "cv", or a sequence to choose from.
     labels : Labels
-        The labels of the rows that may be held out.
+        The labels of the rows that may be held out, with the weights of the rows in the scores.
     spread : float
         The mean squared distance of the rows from their mean; "cv" chooses from multiples of it.
     predict : callable
@@ -190,7 +190,7 @@ def chosen_ridge(
     else:
         ridges = np.asarray(nonnegative_numbers("ridges", model.ridge, zero=zero))
     truth, measure = labels.decode(labels.values), measure_of(labels.task)
-    scores = fold_scores(_folds(labels, 5), partial(predict, ridges), truth, measure)
+    scores = fold_scores(_folds(labels, 5), partial(predict, ridges), truth, measure, labels.weights)
     model.ridges_, model.ridge_scores_ = ridges, scores.reshape(len(scores), len(ridges))
     if not len(scores):
         # no row can be held out, so the ridge nearest to the spread of the rows is used, a safe choice
