@@ -157,7 +157,7 @@ def read_labelled(model: TwoStage, X: Any, y: Any) -> LabelledRows:
             "y has one sample with a label, and a direction takes two that differ; label more rows"
         )
     rows, mask = labelled_rows(rows, labels, model.max_gram_bytes)
-    model._set_feature_map(kernel_map, rows, mask=mask, random_state=model.random_state, centred=True)
+    model._set_feature_map(kernel_map, rows, weights=mask, random_state=model.random_state, centred=True)
     model._moments = None
     return labelled_by(labels, rows, mask)
 
@@ -484,7 +484,9 @@ def ridge_in_use(model: TwoStage, data: LabelledRows) -> float:
                 setattr(base, name, getattr(model, name))
         try:
             part = rows.take(train)
-            base._set_feature_map(kernel_map, part, mask=None, random_state=model.random_state, centred=True)
+            base._set_feature_map(
+                kernel_map, part, weights=None, random_state=model.random_state, centred=True
+            )
             models = _fit_path(base, labelled_by(kept, part, None), ridges.tolist())
         except (ValueError, np.linalg.LinAlgError):
             return None  # too few training rows; the final fit reports it if all rows are too few

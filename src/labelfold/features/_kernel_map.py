@@ -80,8 +80,8 @@ class KernelMap(BaseEstimator):
         return self.kernel in (*_LOCAL, "cosine")
 
     @staticmethod
-    def spread(K: np.ndarray) -> float:
-        """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows.
+    def spread(K: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """Return `row_spread` in the space of a kernel, from the kernel matrix of all rows; they may have weights.
 
         Examples
         --------
@@ -90,8 +90,12 @@ class KernelMap(BaseEstimator):
         >>> KernelMap.spread(X @ X.T)
         5.0
         """
-        largest = float(np.trace(K)) / len(K)
-        found = largest - float(K.mean())
+        if weights is None:
+            largest, shared = float(np.trace(K)) / len(K), float(K.mean())
+        else:
+            shares = weights / weights.sum()
+            largest, shared = float(shares @ np.diagonal(K)), float(shares @ K @ shares)
+        found = largest - shared
         return found if found > ROUND_OFF * len(K) * abs(largest) else 1.0
 
     def transform(self, X: Any) -> np.ndarray:
@@ -179,9 +183,9 @@ def _center_of(points: Any, kernel: str | Callable, centred: bool) -> np.ndarray
 
 
 def default_gamma(
-    rows: Rows, mask: np.ndarray | None = None, rule: Literal["auto", "scale"] = "auto"
+    rows: Rows, weights: np.ndarray | None = None, rule: Literal["auto", "scale"] = "auto"
 ) -> float:
-    """Return a gamma that makes the kernel independent of the unit of the rows.
+    """Return a gamma that makes the kernel independent of the unit of the rows, which may have weights.
 
     "auto" is one over twice the mean squared distance between rows. "scale" is scikit-learn's: one over the number
     of columns times the variance of the entries.
@@ -194,13 +198,13 @@ def default_gamma(
     >>> default_gamma(rows), default_gamma(rows, rule="scale")
     (0.25, 1.0)
     """
-    return (
-        1 / row_spread(rows, mask, one_mean=True) if rule == "scale" else 1 / (2 * 2 * row_spread(rows, mask))
-    )
+    if rule == "scale":
+        return 1 / row_spread(rows, weights, one_mean=True)
+    return 1 / (2 * 2 * row_spread(rows, weights))
 
 
 def _params_for(
-    rows: Rows, kernel: str | Callable, mask: np.ndarray | None = None, **given: Any
+    rows: Rows, kernel: str | Callable, weights: np.ndarray | None = None, **given: Any
 ) -> dict[str, Any]:
     """Return the parameters of the kernel, gamma as a number; refuse those that it does not have."""
     params = {name: value for name, value in given.items() if value not in (None, "auto")}
@@ -220,7 +224,7 @@ def _params_for(
         )
     gamma = given["gamma"]
     if gamma == "scale" or (gamma == "auto" and kernel in _OF_SQUARES):
-        params["gamma"] = default_gamma(rows, mask, gamma)
+        params["gamma"] = default_gamma(rows, weights, gamma)
     return params
 
 
@@ -235,7 +239,7 @@ def kernel_map(
     n_landmarks: int | Literal["auto"] | None,
     max_gram_bytes: float,
     random_state: Any,
-    mask: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
     centred: bool = False,
 ) -> tuple[KernelMap | Nystroem, float | None]:
     """Return the map of rows into the space of a kernel, exact or Nystroem's, and the kernel's gamma.
@@ -253,21 +257,25 @@ def kernel_map(
     max_gram_bytes : float
     random_state : int or RandomState
         Seeds the draw of the landmarks.
-    mask : ndarray of bool, shape (n,), optional
-        Which rows to use; all when None.
+    weights : ndarray of shape (n,), optional
+        The weights of the rows, or a mask of the rows to use; all 1 when None. Rows of weight 0 are left out, and
+        landmarks are drawn with probabilities in proportion to the weights.
     centred : bool
         Whether the caller centres the features, so that a constant in them has no effect.
     """
-    params = _params_for(rows, kernel, mask, gamma=gamma, degree=degree, coef0=coef0)
-    if mask is not None:
-        rows = rows.take(np.flatnonzero(mask))
+    params = _params_for(rows, kernel, weights, gamma=gamma, degree=degree, coef0=coef0)
+    if weights is not None:
+        counted = np.flatnonzero(weights)
+        rows, weights = rows.take(counted), weights[counted]
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
     n = rows.shape[0]
     if n_landmarks == "auto":
         n_landmarks = None if 8 * n * n <= max_gram_bytes else _LANDMARKS
     if n_landmarks is not None:
-        nystroem = nystroem_map(rows, kernel, params, n_landmarks, random_state, centred=centred)
+        nystroem = nystroem_map(
+            rows, kernel, params, n_landmarks, random_state, centred=centred, weights=weights
+        )
         _check_digits(nystroem.components_, kernel, params)
         return nystroem, params.get("gamma")
     if 8 * n * n > max_gram_bytes:
@@ -350,10 +358,18 @@ def nystroem_map(
     random_state: Any,
     *,
     centred: bool = False,
+    weights: np.ndarray | None = None,
 ) -> Nystroem:
-    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `kernel_map`."""
-    m = min(n_landmarks, rows.shape[0])
-    chosen = np.sort(check_random_state(random_state).permutation(rows.shape[0])[:m])
+    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `kernel_map`.
+
+    With weights, all positive, a row of a larger weight is drawn with a larger probability.
+    """
+    n, m = rows.shape[0], min(n_landmarks, rows.shape[0])
+    rng = check_random_state(random_state)
+    if weights is None or (weights == weights[0]).all():
+        chosen = np.sort(rng.permutation(n)[:m])
+    else:
+        chosen = np.sort(rng.choice(n, m, replace=False, p=weights / weights.sum()))
     landmarks = shifted(dense_if_full(rows.take(chosen).whole().double().raw), None, kernel)
     refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
     make = Nystroem if kernel == "linear" and not centred else CenteredNystroem

@@ -383,15 +383,15 @@ def fold_scores(
 ) -> np.ndarray:
     """Return the score of each candidate in each fold, (folds, candidates), without folds that cannot be fitted.
 
-    ``measure`` gets the weights of the rows of a fold as ``sample_weight``, if rows have weights.
+    With weights, one for each row, ``measure`` gets those of the test rows as ``sample_weight``.
 
     >>> fold_scores([([0], [1])], lambda train, test: [[3], [4]], np.array([4, 4]), lambda y, z: (y == z).all())
     array([[0., 1.]])
     """
 
-    def score(test: np.ndarray, found: np.ndarray) -> float:
+    def score(test: np.ndarray, y: Any) -> float:
         options = {} if weights is None else {"sample_weight": weights[test]}
-        return float(measure(truth[test], found, **options))
+        return float(measure(truth[test], y, **options))
 
     return np.array([[score(test, y) for y in found] for test, found in _folds(splits, predict)])
 

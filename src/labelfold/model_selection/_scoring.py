@@ -153,7 +153,7 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
 def default_ridge(n_labelled: float, spread: float, share: float = 0.01) -> float:
     """Return the ridge of "auto", a share of the sum of squared distances of labelled rows from their mean.
 
-    ``spread`` is the mean squared distance of rows.
+    ``spread`` is the mean squared distance of rows, ``n_labelled`` their total weight.
 
     >>> default_ridge(50, 4.0)
     2.0
@@ -176,7 +176,7 @@ def chosen_ridge(
     model : estimator
         Its ``ridge`` is "cv", or a sequence to choose from.
     labels : Labels
-        The labels of the rows that may be held out, with the weights of the rows in the scores.
+        The labels of the rows that may be held out. Their weights count in the scores.
     spread : float
         The mean squared distance of the rows from their mean; "cv" chooses from multiples of it.
     predict : callable

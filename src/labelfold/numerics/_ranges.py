@@ -86,7 +86,7 @@ def nonnegative_numbers(name: str, values: Any, *, zero: bool = True) -> list[fl
     return numbers.tolist()
 
 
-def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = False) -> float:
+def row_spread(rows: Rows, weights: np.ndarray | None = None, *, one_mean: bool = False) -> float:
     """Return the mean squared distance of the rows from their mean, in one pass; 1 if it is 0.
 
     The mean squared distance between two rows drawn at random is twice as large.
@@ -95,8 +95,8 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     ----------
     rows : Rows
         Any rows.
-    mask : ndarray of bool, shape (n,), optional
-        The rows to use; all when None.
+    weights : ndarray of shape (n,), optional
+        The weights of the rows, or a mask of the rows to use; all 1 when None.
     one_mean : bool
         Whether to take the mean of all entries as the mean of every column. The result is then the number of columns
         times the variance of the entries.
@@ -109,8 +109,7 @@ def row_spread(rows: Rows, mask: np.ndarray | None = None, *, one_mean: bool = F
     >>> row_spread(as_rows(X)), row_spread(as_rows(X), one_mean=True)
     (5.0, 17.5)
     """
-    n = rows.shape[0]
-    weights = np.ones(n) if mask is None else mask.astype(np.float64)
+    weights = np.ones(rows.shape[0]) if weights is None else weights.astype(np.float64)
     near, is_implicit = provisional_center(rows, np.flatnonzero(weights))
     square, total = rows.sum(_moments, weights, shared=(near,))
     count = float(weights.sum())

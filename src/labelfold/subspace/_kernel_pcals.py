@@ -199,7 +199,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
     def _training_data(
         self, rows: Rows, labels: Labels, Y: np.ndarray, weights: np.ndarray | None, **options: Any
     ) -> Iterator[Any]:
-        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center, mask=weights)
+        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center, weights=weights)
         if not isinstance(self.feature_map_, KernelMap):
             yield TrainingData(self._featurized(rows), labels, Y, weights=weights, **options, is_slow=True)
             return
