@@ -63,8 +63,7 @@ def test_linear_is_the_normal_equations(rng, task, fit_intercept, normalized):
         normalized=normalized,
         fit_intercept=fit_intercept,
     ).fit(X, y)
-    np.testing.assert_allclose(model.coef_, w.T, **CLOSE)
-    np.testing.assert_allclose(model.intercept_, b, **CLOSE)
+    assert_function(model, w, b)
     assert model.residual_ <= model.tol
     assert_predicts(model, X, X @ w + b, index, y)
 
@@ -86,8 +85,7 @@ def test_kernel_is_its_equations_over_all_rows(rng, task, fit_intercept, normali
         normalized=normalized,
         fit_intercept=fit_intercept,
     ).fit(X, y)
-    np.testing.assert_allclose(model.coef_, a.T, **CLOSE)
-    np.testing.assert_allclose(model.intercept_, b, **CLOSE)
+    assert_function(model, a, b)
     new = rng.standard_normal((9, X.shape[1]))
     assert_predicts(model, X, K @ a + b, index, y)
     values = rbf_kernel(new, X, gamma=0.05) @ a + b
@@ -95,6 +93,15 @@ def test_kernel_is_its_equations_over_all_rows(rng, task, fit_intercept, normali
         np.testing.assert_allclose(model.decision_function(new), values[:, 0], **CLOSE)
     elif task != "multilabel" and task != "multiclass":
         np.testing.assert_allclose(model.predict(new).reshape(9, -1), values, **CLOSE)
+
+
+def assert_function(model, W, b):
+    """The weights are W, and the intercept is b, less the threshold of labels."""
+    found = model.coef_ if model.kernel is None else model.dual_coef_
+    np.testing.assert_allclose(np.atleast_2d(found), W.T, **CLOSE)
+    assert hasattr(model, "coef_") == (model.kernel is None)
+    assert hasattr(model, "dual_coef_") == (model.kernel is not None)
+    np.testing.assert_allclose(model.intercept_, b - 0.5 * (model.task_ == "multilabel"), **CLOSE)
 
 
 def assert_predicts(model, X, F, index, y):
@@ -157,7 +164,7 @@ def test_weights_and_gammas_come_from_the_data(rng):
     ridge = 0.01 * len(index) * (1 - K.mean())
     given = LapRLS(graph="rbf", graph_gamma=gamma, kernel="rbf", gamma=gamma, ridge=ridge).fit(X, y)
     found = LapRLS(graph="rbf", kernel="rbf").fit(X, y)
-    np.testing.assert_allclose(found.coef_, given.coef_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.dual_coef_, given.dual_coef_, rtol=1e-9, atol=1e-12)
     assert found.gamma_ == pytest.approx(gamma)
     assert found.ridge_ == pytest.approx(ridge)
     linear = LapRLS().fit(X, y)
@@ -180,7 +187,7 @@ def test_stationary(rng, kernel, normalized):
     def value(w, b):
         return objective(F @ w, float(np.sum(w * (inner @ w))), L, index, Y, b, 0.02, 80.0)
 
-    w, b = model.coef_.T, model.intercept_
+    w, b = (model.coef_ if kernel is None else model.dual_coef_).T, model.intercept_
     best = value(w, b)
     for _ in range(20):
         step, lift = rng.standard_normal(w.shape), rng.standard_normal(b.shape)
@@ -206,7 +213,7 @@ def test_without_smoothness_or_intercept_it_is_kernel_ridge(rng):
     ).fit(X, y)
     np.testing.assert_allclose(model.predict(X), peer.predict(X), **CLOSE)
     hidden = np.setdiff1d(np.arange(len(X)), index)
-    assert not model.coef_[:, hidden].any()
+    assert not model.dual_coef_[:, hidden].any()
 
 
 @pytest.mark.parametrize("normalized", [False, True])
@@ -235,20 +242,22 @@ def test_landmarks_at_all_rows_are_the_exact_kernel(rng, kernel):
     new = X[:10] + 0.1
     np.testing.assert_allclose(landmarks.decision_function(new), exact.decision_function(new), atol=1e-5)
     few = clone(exact).set_params(n_landmarks=12).fit(X, y)
-    assert few.coef_.shape == (1, 12)
+    assert few.dual_coef_.shape == (1, 12)
     assert not np.allclose(few.decision_function(new), exact.decision_function(new), atol=1e-3)
     # features made anew in every pass are those that are kept
     passing = clone(few).set_params(max_gram_bytes=X.nbytes).fit(X, y)
-    np.testing.assert_allclose(passing.coef_, few.coef_, **CLOSE)
+    np.testing.assert_allclose(passing.dual_coef_, few.dual_coef_, **CLOSE)
 
 
 def test_auto_is_exact_within_the_budget_and_nystroem_beyond(rng, monkeypatch):
     X, y, _, _ = problem(rng)
     exact = LapRLS(kernel="rbf").fit(X, y)
-    np.testing.assert_array_equal(exact.coef_, LapRLS(kernel="rbf", n_landmarks=None).fit(X, y).coef_)
+    np.testing.assert_array_equal(
+        exact.dual_coef_, LapRLS(kernel="rbf", n_landmarks=None).fit(X, y).dual_coef_
+    )
     monkeypatch.setattr("labelfold.features._kernel_map._LANDMARKS", 15)
     few = LapRLS(kernel="rbf", max_gram_bytes=8 * len(X) ** 2 - 1).fit(X, y)
-    np.testing.assert_array_equal(few.coef_, LapRLS(kernel="rbf", n_landmarks=15).fit(X, y).coef_)
+    np.testing.assert_array_equal(few.dual_coef_, LapRLS(kernel="rbf", n_landmarks=15).fit(X, y).dual_coef_)
 
 
 def test_all_labelled_and_much_smoothness(rng):

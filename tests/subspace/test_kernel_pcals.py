@@ -84,7 +84,7 @@ def test_directions_are_orthonormal_and_the_objective_is_of_them(n):
     K = rbf_kernel(X, gamma=0.5)
     Z = model.transform(X)
     np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-9)
-    left = centred_responses(y) - Z[index] @ model.coef_.T
+    left = centred_responses(y) - Z[index] @ model.embedding_coef_.T
     lost = np.trace(K) - K.mean() * n - (Z**2).sum()
     np.testing.assert_allclose(model.objective_[-1], (left**2).sum() + lost, rtol=1e-8)
 

@@ -158,7 +158,7 @@ def test_the_objective_falls_and_is_what_it_says(task, center):
         X - model.mean_, np.empty((20, 0)), np.empty((0, Y.shape[1])), Y, index, reconstruction=0.3
     )
     for p in range(1, 6):
-        A = model.coef_path_[p - 1, :, :p].T
+        A = model.embedding_coef_path_[p - 1, :, :p].T
         after = objective(X - model.mean_, model.components_[:p].T, A, Y, index, reconstruction=0.3)
         np.testing.assert_allclose(model.objective_[p - 1], after, rtol=1e-10)
         np.testing.assert_allclose(before - after, model.gains_[p - 1], rtol=1e-8)
@@ -184,7 +184,7 @@ def test_equals_the_naive_pursuit(center):
     model = PCALS(3, reconstruction=0.3, center=center).fit(X, y)
     signs = np.sign((model.components_ * W).sum(axis=1))
     np.testing.assert_allclose(model.components_, W * signs[:, None], atol=1e-5)
-    np.testing.assert_allclose(model.coef_[0], alphas[:, 0] * signs, rtol=1e-4)
+    np.testing.assert_allclose(model.embedding_coef_[0], alphas[:, 0] * signs, rtol=1e-4)
     np.testing.assert_allclose(model.objective_, values, rtol=1e-8)
 
 
@@ -219,7 +219,7 @@ def test_little_weight_on_reconstruction_is_least_squares():
     model = PCALS(1, reconstruction=1e-9).fit(X, y)
     R = X - X.mean(axis=0)
     w = np.linalg.lstsq(R[index], y[index] - y[index].mean(), rcond=None)[0]
-    np.testing.assert_allclose(model.coef_[0] * model.components_[0], w, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(model.embedding_coef_[0] * model.components_[0], w, rtol=1e-5, atol=1e-8)
 
 
 def test_and_where_many_fit_exactly_the_one_with_most_variance():
@@ -275,7 +275,7 @@ def test_inverse_transform_gives_the_projection_back():
     np.testing.assert_allclose(model.inverse_transform(model.transform(X)), expected, atol=1e-10)
     first = (X - model.mean_) @ W[:2].T @ W[:2] + model.mean_
     np.testing.assert_allclose(model.inverse_transform(model.transform(X, 2)), first, atol=1e-10)
-    with pytest.raises(ValueError, match="Z has 5 columns, where at most 4 are expected"):
+    with pytest.raises(ValueError, match="X has 5 columns, where at most 4 are expected"):
         model.inverse_transform(np.ones((3, 5)))
 
 

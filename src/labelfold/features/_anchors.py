@@ -24,9 +24,9 @@ from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
+from labelfold.features._forms import drawn_rows
 from labelfold.features._principal import PrincipalAxes
 from labelfold.rows import (
     ArrayTerm,
@@ -168,10 +168,17 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(Z: sparse.csr_array, n_components: int = 150) -> AnchorGraph:
-    """Return the smoothest functions on the graph Z Lambda^-1 Z' of the rows of Z, the constant one left out."""
+def anchor_graph(
+    Z: sparse.csr_array, n_components: int = 150, weights: np.ndarray | None = None
+) -> AnchorGraph:
+    """Return the smoothest functions on the graph Z Lambda^-1 Z' of the rows of Z, the constant one left out.
+
+    With weights D of the rows Lambda is diag(Z'D1), and Z'DZ takes the place of Z'Z.
+    """
     n, m = Z.shape
-    mass = np.asarray(Z.sum(axis=0)).ravel()
+    mass = np.asarray(Z.sum(axis=0)).ravel() if weights is None else Z.T @ weights
+    if weights is not None:
+        n, Z = weights.sum(), sparse.csr_array(sparse.diags_array(np.sqrt(weights)) @ Z)
     root = np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)  # Lambda^-1/2
     used = np.flatnonzero(root)
     A = (Z.T @ Z).tocsr()[used][:, used].toarray() * np.outer(root[used], root[used])
@@ -215,7 +222,12 @@ class AnchorSpace:
 
 
 def anchor_spaces(
-    rows: Rows, axes: PrincipalAxes, sizes: dict[int, list[int]], n_anchors: int, random_state: int
+    rows: Rows,
+    axes: PrincipalAxes,
+    sizes: dict[int, list[int]],
+    n_anchors: int,
+    random_state: int,
+    weights: np.ndarray | None = None,
 ) -> tuple[dict[int, AnchorSpace], dict[tuple[int, int], str]]:
     """Return anchor graphs of the rows in some spaces, and the reasons why some graphs cannot be made.
 
@@ -231,6 +243,8 @@ def anchor_spaces(
         Approximate number of anchors.
     random_state : int
         Seed of k-means.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all are 1 when None.
 
     Returns
     -------
@@ -239,7 +253,7 @@ def anchor_spaces(
     reasons : dict of (int, int) to str
         By q and s.
     """
-    n = rows.shape[0]
+    n = rows.shape[0] if weights is None else np.count_nonzero(weights)
     reasons = {
         (q, s): f"{s} neighbours of {n} rows would be all of them"
         for q, some in sizes.items()
@@ -248,13 +262,13 @@ def anchor_spaces(
     }
     sizes = {q: [s for s in some if s < n] for q, some in sizes.items() if some[0] < n}
     spaces: dict[int, AnchorSpace] = {}
-    for q, anchors in _anchors(rows, axes, sorted(sizes), n_anchors, random_state).items():
+    for q, anchors in _anchors(rows, axes, sorted(sizes), n_anchors, random_state, weights).items():
         k = min(sizes[q][-1], anchors.points.shape[0])
         within = Featurized(rows, axes.first(q)) if q else rows
         spaces[q] = AnchorSpace(anchors, k, nearest_anchors(within, anchors, k))
 
     def make_graphs(some: list[tuple[int, int]], stop: Event) -> list[tuple[AnchorGraph | None, str]]:
-        return [_graph(spaces[q], s) for q, s in some if not stop.is_set()]
+        return [_graph(spaces[q], s, weights) for q, s in some if not stop.is_set()]
 
     todo = [(q, s) for q in spaces for s in sizes[q]]
     jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
@@ -266,73 +280,85 @@ def anchor_spaces(
     return spaces, reasons
 
 
-def _graph(space: AnchorSpace, s: int) -> tuple[AnchorGraph | None, str]:
+def _graph(space: AnchorSpace, s: int, weights: np.ndarray | None) -> tuple[AnchorGraph | None, str]:
     """Return the graph of the s nearest anchors, or the reason why it cannot be used."""
     m = space.anchors.points.shape[0]
     if s >= m:
         return None, f"{s} neighbours of {m} different anchors would be all of them"
-    found = anchor_graph(space.weights(space.nearest, s))
+    found = anchor_graph(space.weights(space.nearest, s), weights=weights)
     if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
         return None, f"the graph falls into {found.n_pieces} pieces"
     return found, ""
 
 
 def _anchors(
-    rows: Rows, axes: PrincipalAxes, spaces: list[int], n_anchors: int, random_state: int
+    rows: Rows,
+    axes: PrincipalAxes,
+    spaces: list[int],
+    n_anchors: int,
+    random_state: int,
+    weights: np.ndarray | None,
 ) -> dict[int, Anchors]:
     """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
     if not spaces:
         return {}
     n, d = rows.shape
-    if n <= _ALL_ROWS * n_anchors:
-        X = rows.whole().host()
+    chosen = drawn_rows(n, _ROWS_AN_ANCHOR * n_anchors, weights, random_state)
+    some = rows if len(chosen) == n else rows.take(chosen)
+    if len(chosen) <= _ALL_ROWS * n_anchors:
+        X = some.whole().host()
         return {q: Anchors(axes.first(q)(X) if q else X) for q in spaces}
-    size = min(n, _ROWS_AN_ANCHOR * n_anchors)
-    chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    some = rows if size == n else rows.take(chosen)
     C = some.get(Featurized(some, axes.first(max(spaces) or 50)).values())
-    centres = cluster(C, n_anchors, random_state)
+    centres = cluster(C, n_anchors, random_state, None if weights is None else weights[chosen])
     found = {q: Anchors(np.ascontiguousarray(centres[:, :q])) for q in spaces}
     if 0 in spaces:
         within = Featurized(rows, axes.first(centres.shape[1]))
         distance, which = nearest_anchors(within, Anchors(centres), 1)
         if len(centres) * d > _DENSE_ENTRIES:
-            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
+            near = distance[:, 0] if weights is None else np.where(weights > 0, distance[:, 0], np.inf)
+            points = rows.take(rows_around(near, which[:, 0])).whole().host()
         else:
-            points = means_around(rows, which[:, 0], len(centres))
+            points = means_around(rows, which[:, 0], len(centres), weights)
         found[0] = Anchors(points)
     return found
 
 
-def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:
+def cluster(
+    points: np.ndarray, n_anchors: int, random_state: Any, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return the k-means centres (m, q) of some points, without empty clusters."""
     n = len(points)
     kind = MiniBatchKMeans if n > _BATCHES_FROM * n_anchors else KMeans
     more = {"batch_size": 4096, "max_iter": 20} if kind is MiniBatchKMeans else {"max_iter": 10}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
-        means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
+        means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more)
+        means.fit(points, sample_weight=weights)
     return means.cluster_centers_[np.unique(means.labels_)]
 
 
-def means_around(rows: Rows, nearest: np.ndarray, n_anchors: int) -> np.ndarray:
+def means_around(
+    rows: Rows, nearest: np.ndarray, n_anchors: int, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return the mean (m, d) of the rows nearest to each anchor, without anchors that have no row."""
-    sums = rows.sum(_sums_around, nearest, shared=(n_anchors,))
-    counts = np.bincount(nearest, minlength=n_anchors)
-    return sums[counts > 0] / counts[counts > 0, None]
+    weights = np.ones(len(nearest)) if weights is None else weights
+    sums = rows.sum(_sums_around, nearest, weights, shared=(n_anchors,))
+    totals = np.bincount(nearest, weights, minlength=n_anchors)
+    return sums[totals > 0] / totals[totals > 0, None]
 
 
 def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
-    """Return the index of the row nearest to each anchor, without anchors that have no row."""
+    """Return the index of the row nearest to each anchor, without anchors that have no row at a finite distance."""
     order = np.lexsort((distance, nearest))
+    order = order[np.isfinite(distance[order])]
     first = np.unique(nearest[order], return_index=True)[1]
     return np.sort(order[first])
 
 
-def _sums_around(X: Block, nearest: Any, n_anchors: int) -> ArrayTerm:
+def _sums_around(X: Block, nearest: Any, weights: Any, n_anchors: int) -> ArrayTerm:
     raw, nearest = X.host(), to_host(nearest)
     member = sparse.csr_array(
-        (np.ones(len(nearest), dtype=raw.dtype), nearest, np.arange(len(nearest) + 1)),
+        (to_host(weights).astype(raw.dtype), nearest, np.arange(len(nearest) + 1)),
         shape=(len(nearest), n_anchors),
     )
     total = member.T @ raw

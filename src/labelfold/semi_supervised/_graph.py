@@ -63,6 +63,7 @@ def neighbour_graph(
     *,
     weights: str = "binary",
     gamma: float | Literal["auto"] = "auto",
+    row_weights: np.ndarray | None = None,
 ) -> sparse.csr_array:
     """Return W (n x n): a positive weight if one of two rows is among the nearest neighbours of the other, else 0.
 
@@ -74,6 +75,8 @@ def neighbour_graph(
         1, or exp(-gamma distance^2).
     gamma : float or "auto"
         Parameter of the heat weights; "auto" is one over twice the mean squared distance between neighbours.
+    row_weights : ndarray of shape (n,), optional
+        Weights of the rows in this mean, in which a pair has the product of both; all are 1 when None.
 
     Examples
     --------
@@ -88,7 +91,9 @@ def neighbour_graph(
     values = np.ones(n * k)
     if weights == "heat" and k:
         squares = distance.ravel() ** 2
-        values = np.exp(-(1 / (2 * (squares.mean() or 1.0)) if gamma == "auto" else gamma) * squares)
+        of_pairs = None if row_weights is None else (row_weights[:, None] * row_weights[neighbour]).ravel()
+        mean = np.average(squares, weights=of_pairs)
+        values = np.exp(-(1 / (2 * (mean or 1.0)) if gamma == "auto" else gamma) * squares)
     W = sparse.csr_array((values, neighbour.ravel(), k * np.arange(n + 1)), shape=(n, n))
     return sparse.csr_array(W.maximum(W.T))
 
@@ -99,10 +104,11 @@ def rbf_graph(
     *,
     metric: str = "euclidean",
     max_gram_bytes: float,
+    row_weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return W (n x n): exp(-gamma distance^2) between two rows, and 0 on the diagonal.
 
-    ``gamma`` is a number, or a rule of `default_gamma`.
+    ``gamma`` is a number, or a rule of `default_gamma`, for which rows may have weights.
     """
     n = rows.shape[0]
     if 8 * n * n > max_gram_bytes:
@@ -112,7 +118,7 @@ def rbf_graph(
         )
     X = _points(rows, metric)
     if isinstance(gamma, str):
-        gamma = default_gamma(as_rows(X), rule=gamma)
+        gamma = default_gamma(as_rows(X), row_weights, gamma)
     W = euclidean_distances(X, squared=True)
     W *= -gamma
     np.exp(W, out=W)
@@ -136,8 +142,11 @@ def given_graph(W: Any, n: int) -> Any:
     return W
 
 
-def laplacian(W: Any, *, normalized: bool = False) -> Any:
+def laplacian(W: Any, *, normalized: bool = False, row_weights: np.ndarray | None = None) -> Any:
     """Return D - W, or I - D^(-1/2) W D^(-1/2) with a row of zeros for a row without neighbours.
+
+    With weights of rows it gives the sum over repeated rows, which are not joined to each other: edges have the
+    products of both weights.
 
     Examples
     --------
@@ -145,7 +154,18 @@ def laplacian(W: Any, *, normalized: bool = False) -> Any:
     array([[ 2., -2.],
            [-2.,  2.]])
     """
-    return as_rows(csgraph_laplacian(W, normed=normalized)).whole().raw  # CSR, where SciPy returns triples
+    if row_weights is not None:
+        W = _on_both_sides(W, row_weights)
+    L = as_rows(csgraph_laplacian(W, normed=normalized)).whole().raw  # CSR, where SciPy returns triples
+    return _on_both_sides(L, np.sqrt(row_weights)) if normalized and row_weights is not None else L
+
+
+def _on_both_sides(A: Any, w: np.ndarray) -> Any:
+    """Return diag(w) A diag(w)."""
+    if sparse.issparse(A):
+        D = sparse.diags_array(w)
+        return sparse.csr_array(D @ A @ D)
+    return A * np.outer(w, w)
 
 
 def _points(rows: Rows, metric: str) -> Any:

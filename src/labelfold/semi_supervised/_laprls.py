@@ -19,10 +19,10 @@ from labelfold.base import (
     Scores,
     constraints,
     fitting,
-    indicator_scores,
     linear_values,
 )
 from labelfold.features import KernelMap, default_gamma, kernel_map
+from labelfold.labels import class_weighted
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, nystrom_sketch, preconditioned_cg, row_spread
 from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
@@ -62,8 +62,13 @@ class LapRLS(Decisions, KernelForm):
     ridge, r               l gamma_A      weight of the function's norm, for a sum over labelled rows
     smoothness             gamma_I        weight of its variation along the graph
     coef_ (q, d)           w              g(x) = x'w; q targets, one for two classes (-1 and +1)
-    coef_ (q, n)           alpha          g(x) = sum_i alpha_i k(x, x_i), in the space of an exact kernel
+    dual_coef_ (q, n)      alpha          g(x) = sum_i alpha_i k(x, x_i), in the space of an exact kernel
     =====================  =============  ==================================================================
+
+    A row of weight w counts as w copies: in the losses, where l is then their total weight, in
+    :math:`n = \sum_i w_i`, and in the graph, where an edge has the product of both weights. For whole weights the
+    result is that of repeated rows if there is no graph, if the graph is given, and for "rbf" without ``normalized``.
+    For "knn" it differs, since the copies of a row would be its neighbours.
 
     Parameters
     ----------
@@ -101,6 +106,9 @@ class LapRLS(Decisions, KernelForm):
         Whether to use :math:`I - D^{-1/2} W D^{-1/2}` in place of the paper's :math:`L = D - W`.
     fit_intercept : bool, default=True
         Whether to fit the intercept b. It is not penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, or of the labels, in the losses of labelled rows. "balanced" gives all classes the
+        same total weight.
     task : {"auto", "classification", "regression"}, default="auto"
         What y holds; "auto" reads floats with fractions as regression, everything else as classes.
     tol : float, default=1e-8
@@ -119,15 +127,22 @@ class LapRLS(Decisions, KernelForm):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (q, d), (q, n) or (q, n_landmarks)
-        Weights of the columns, of the kernel with each fitted row, or of the Nystroem features.
-    intercept_ : ndarray of shape (q,)
-        b.
+    coef_ : ndarray of shape (q, d), or (d,) for numbers given as one column
+        Weights of the columns: `decision_function`, or `predict` for numbers, is ``X @ coef_.T + intercept_``. Absent
+        with a kernel.
+    dual_coef_ : ndarray of shape (q, n) or (q, n_landmarks)
+        Weights of the kernel with each fitted row, without rows of weight 0, or of the Nystroem features. Absent
+        without a kernel.
+    intercept_ : ndarray of shape (q,), or float for numbers given as one column
+        b; for several labels a row less 1/2, the threshold.
     mean_ : ndarray of shape (d,) or None
         The mean of the labelled rows, subtracted in the computation of scores; zeros without an intercept, None with
         a kernel.
     transduction_ : ndarray of shape (n,) or (n, c)
         A label for every training row: the given one, or the predicted one. Numbers in regression.
+    label_distributions_ : ndarray of shape (n, c)
+        The probability of each class, or of each label, for the training rows; see `predict_proba`. Absent in
+        regression.
     classes_ : ndarray of shape (c,)
         The classes or label columns; absent in regression.
     task_ : str
@@ -198,7 +213,7 @@ class LapRLS(Decisions, KernelForm):
         "graph_gamma": KernelForm._parameter_constraints["gamma"],
         "metric": [StrOptions({"euclidean", "cosine"})],
         "normalized": ["boolean"],
-        **constraints("fit_intercept", "task", *ITERATIONS),
+        **constraints("fit_intercept", "class_weight", "task", *ITERATIONS),
     }
 
     def __init__(
@@ -218,6 +233,7 @@ class LapRLS(Decisions, KernelForm):
         metric: Literal["euclidean", "cosine"] = "euclidean",
         normalized: bool = False,
         fit_intercept: bool = True,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         task: Literal["auto", "classification", "regression"] = "auto",
         tol: float = 1e-8,
         max_iter: int = 1000,
@@ -240,6 +256,7 @@ class LapRLS(Decisions, KernelForm):
         self.metric = metric
         self.normalized = normalized
         self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.task = task
         self.tol = tol
         self.max_iter = max_iter
@@ -249,7 +266,7 @@ class LapRLS(Decisions, KernelForm):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the labelled rows with a function that is smooth over all rows.
 
         Parameters
@@ -258,110 +275,149 @@ class LapRLS(Decisions, KernelForm):
             Rows, labelled or not, in any container that `labelfold.rows.as_rows` takes. They are read into memory.
         y : array-like of shape (n,), or (n, c) for multi-label, or (n, t) for regression
             Targets; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : LapRLS
+            The fitted estimator.
         """
-        rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        binary = labels.task == "binary"
-        Y = labels.signs() if binary else labels.columns()  # (l, q)
+        every = rows = self._rows(X, reset=True)
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        Y = labels.signs() if labels.task == "binary" else labels.columns()  # (l, q)
+        v = class_weighted(labels, self.class_weight).row_weights()  # (l,)
         rng = check_random_state(self.random_state)
+        index, kept, graph = labels.index, None, self.graph
         if self.smoothness or self.kernel is not None:
-            rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
+            every = rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
+            if weights is not None and not weights.all():
+                kept = np.flatnonzero(weights)
+                rows, weights, index = rows.take(kept), weights[kept], np.searchsorted(kept, index)
         # The intercept absorbs a constant in the features, which does not change the penalty of the graph.
         centred = self.fit_intercept and not (self.smoothness and self.normalized)
-        self._set_feature_map(kernel_map, rows, random_state=rng, centred=centred)
-        L = self._laplacian(rows) if self.smoothness else None
+        self._set_feature_map(kernel_map, rows, weights=weights, random_state=rng, centred=centred)
+        if self.smoothness and not isinstance(graph, str):
+            graph = given_graph(graph, every.shape[0])
+            graph = graph if kept is None else graph[kept][:, kept]
+        L = self._laplacian(rows, graph, weights) if self.smoothness else None
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
-        solve, spread = self._solver(rows, L, rng)
+        solve, spread = self._solver(rows, L, rng, weights)
 
         def predict(ridges: np.ndarray, train: np.ndarray, test: np.ndarray) -> Iterator[np.ndarray]:
             for ridge in ridges:
-                found, G = solve(labels.index[train], Y[train], ridge)
-                yield self._decide(self._scores_of(G[labels.index[test]] + found.intercept))
+                found, G = solve(index[train], Y[train], v[train], ridge)
+                yield self._decide(G[index[test]] + self._offset(found.intercept))
 
         if isinstance(self.ridge, Real):
             self.ridge_ = float(self.ridge)
         elif isinstance(self.ridge, str) and self.ridge == "auto":
-            self.ridge_ = default_ridge(labels.n_labelled, spread())
+            self.ridge_ = default_ridge(float(v.sum()), spread())
         else:
             self.ridge_ = chosen_ridge(self, labels, spread(), predict, zero=False)
         with Progress("LapRLS", self.max_iter, self.verbose) as progress:
-            found, G = solve(labels.index, Y, self.ridge_, progress)
+            found, G = solve(index, Y, v, self.ridge_, progress)
 
-        self.coef_: np.ndarray = np.ascontiguousarray(found.W.T)
-        self.intercept_: np.ndarray = found.intercept
-        self.mean_: Any = None if self.feature_map_ is not None else found.mean
-        self.n_iter_, self.residual_ = found.n_iter, found.residual
-        self.transduction_: Any = self._transduce(rows, G + found.intercept, labels)
+        self._store(found)
+        F = G + self._offset(found.intercept)
+        if kept is not None:
+            fitted, F = F, np.empty((every.shape[0], F.shape[1]))
+            rest = np.setdiff1d(np.arange(len(F)), kept)
+            F[kept], F[rest] = fitted, self._score_rows(every.take(rest))
+        self.transduction_: Any = self._transduce(every, F, labels)
+        self.__dict__.pop("label_distributions_", None)
+        if labels.task != "regression":
+            self.label_distributions_: np.ndarray = self._shares(F)
         return self
 
-    def _laplacian(self, rows: Rows) -> Any:
+    def _store(self, found: LapRLSSolution) -> None:
+        """Store the weights of the columns, or those of a kernel, and the intercept."""
+        one_number = self.task_ == "regression" and self._flat
+        coef, intercept = np.ascontiguousarray(found.W.T), self._offset(found.intercept)
+        self.intercept_: Any = float(intercept[0]) if one_number else intercept
+        for name in ("coef_", "dual_coef_"):
+            self.__dict__.pop(name, None)
+        if self.feature_map_ is not None:
+            self.dual_coef_: np.ndarray = coef
+            self.mean_: Any = None
+        else:
+            self.coef_: np.ndarray = coef[0] if one_number else coef
+            self.mean_ = found.mean
+        self.n_iter_, self.residual_ = found.n_iter, found.residual
+
+    def _offset(self, intercept: np.ndarray) -> np.ndarray:
+        """Return the intercept of scores, from that of the function: labels, of 0 and 1, are decided at 1/2."""
+        return intercept - 0.5 if self.task_ == "multilabel" else intercept
+
+    def _laplacian(self, rows: Rows, graph: Any, weights: np.ndarray | None) -> Any:
         """Return the Laplacian of the given graph, or of the one to build."""
-        if not isinstance(self.graph, str):
-            W = given_graph(self.graph, rows.shape[0])
-        elif self.graph == "knn":
+        if isinstance(graph, str) and graph == "knn":
             found = nearest(rows, self.n_neighbors, metric=self.metric)
             gamma = self.graph_gamma
             if gamma == "scale":
-                gamma = default_gamma(rows, rule="scale")
-            W = neighbour_graph(*found, weights=self.weights, gamma=gamma)
-        else:
-            W = rbf_graph(rows, self.graph_gamma, metric=self.metric, max_gram_bytes=self.max_gram_bytes)
-        return laplacian(W, normalized=self.normalized)
+                gamma = default_gamma(rows, weights, "scale")
+            graph = neighbour_graph(*found, weights=self.weights, gamma=gamma, row_weights=weights)
+        elif isinstance(graph, str):
+            options: dict[str, Any] = {"metric": self.metric, "max_gram_bytes": self.max_gram_bytes}
+            graph = rbf_graph(rows, self.graph_gamma, **options, row_weights=weights)
+        L = laplacian(graph, normalized=self.normalized, row_weights=weights)
+        # The solvers divide the penalty by the square of the number of rows.
+        return L if weights is None else L * (rows.shape[0] / weights.sum()) ** 2
 
-    def _solver(self, rows: Rows, L: Any, rng: Any) -> tuple[Callable[..., Any], Callable[[], float]]:
+    def _solver(
+        self, rows: Rows, L: Any, rng: Any, weights: np.ndarray | None
+    ) -> tuple[Callable[..., Any], Callable[[], float]]:
         """Return two functions: one that solves for some labelled rows, and one that gives the spread of all rows.
 
-        The first takes indices of rows, their targets, and the ridge. It returns the solution, and its values at all
-        rows without the intercept, (n, q).
+        The first takes indices of rows, their targets and weights, and the ridge. It returns the solution, and its
+        values at all rows without the intercept, (n, q).
         """
         if isinstance(self.feature_map_, KernelMap):
             K = self.feature_map_.of_points()
 
             def in_kernel_space(
-                index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
+                index: np.ndarray, Y: np.ndarray, v: np.ndarray, ridge: float, callback: Any = None
             ) -> tuple[LapRLSSolution, np.ndarray]:
-                found = solve_kernel(K, L, index, Y, **self._weights(ridge, len(index)))
+                found = solve_kernel(K, L, index, Y, **self._weights(ridge, v))
                 return found, K @ found.W
 
-            return in_kernel_space, lambda: KernelMap.spread(K)
+            return in_kernel_space, lambda: KernelMap.spread(K, weights)
         if self.feature_map_ is not None:
             rows = Featurized(rows, self.feature_map_.transform)
             if rows.shape[0] * rows.row_bytes() <= self.max_gram_bytes:
                 rows = as_rows(rows.values())
 
         def in_columns(
-            index: np.ndarray, Y: np.ndarray, ridge: float, callback: Any = None
+            index: np.ndarray, Y: np.ndarray, v: np.ndarray, ridge: float, callback: Any = None
         ) -> tuple[LapRLSSolution, np.ndarray]:
             options: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "rng": rng}
-            options |= self._weights(ridge, len(index))
+            options |= self._weights(ridge, v)
             found = solve_linear(rows, L, index, Y, **options, flat=not self.normalized, callback=callback)
             return found, linear_values(rows, found.W, found.mean)
 
-        return in_columns, lambda: row_spread(rows)
+        return in_columns, lambda: row_spread(rows, weights)
 
-    def _weights(self, ridge: float, n_labelled: int) -> dict[str, Any]:
+    def _weights(self, ridge: float, v: np.ndarray) -> dict[str, Any]:
         """Return the weights for the solvers, whose objective is that of the class divided by l."""
         return {
-            "ridge": ridge / n_labelled,
+            "ridge": ridge / v.sum(),
             "smoothness": self.smoothness,
             "fit_intercept": self.fit_intercept,
+            "weights": v,
         }
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         if self.feature_map_ is not None:
-            scores = Scores(self.feature_map_, np.zeros(self.coef_.shape[1]), self.coef_.T)
+            W = self.dual_coef_.T
+            scores = Scores(self.feature_map_, np.zeros(len(W)), W)
             values = np.asarray(rows.get(Featurized(rows, scores.transform).values()), dtype=np.float64)
         else:
-            values = linear_values(rows, self.coef_.T, self.mean_)
-        return self._scores_of(values + self.intercept_)
+            values = linear_values(rows, np.atleast_2d(self.coef_).T, self.mean_)
+        return values + self.intercept_
 
     def _scores_of(self, F: np.ndarray) -> np.ndarray:
-        """Return scores from values of the function; for two classes these are the same."""
-        return F if self.task_ == "binary" else indicator_scores(F, self.task_)
+        """Return the scores, for which training has kept them."""
+        return F
 
 
 class LapRLSSolution(NamedTuple):
@@ -386,13 +442,14 @@ def objective(
     b: Any,
     ridge: float,
     smoothness: float,
+    weights: np.ndarray | None = None,
 ) -> float:
-    """Return the objective of g with values G (n, q), squared norm ``norm`` and intercept b.
+    """Return the objective of g with values G (n, q), squared norm ``norm`` and intercept b; labels may have weights.
 
     >>> objective(np.ones((2, 1)), 1.0, np.zeros((2, 2)), np.array([0]), np.zeros((1, 1)), 0.0, 0.5, 1.0)
     1.5
     """
-    fit = np.sum((Y - G[index] - b) ** 2) / len(index)
+    fit = np.average(((Y - G[index] - b) ** 2).sum(axis=1), weights=weights)
     return float(fit + ridge * norm + smoothness / len(G) ** 2 * np.sum(G * (L @ G)))
 
 
@@ -406,12 +463,15 @@ def solve_linear(
     smoothness: float,
     fit_intercept: bool = True,
     flat: bool = True,
+    weights: np.ndarray | None = None,
     tol: float = 1e-8,
     max_iter: int = 1000,
     rng: Any,
     callback: Callable[[int, float], None] | None = None,
 ) -> LapRLSSolution:
     """Solve (X_L'X_L / l + r I + s/n^2 X'LX) W = X_L'Y / l by conjugate gradients, from products only.
+
+    With weights v of the labelled rows 1 / l is v_i / sum v.
 
     Parameters
     ----------
@@ -423,15 +483,19 @@ def solve_linear(
         The labelled rows (l,) and their targets (l, q).
     flat : bool, default=True
         Whether L 1 = 0. X may then be shifted in the graph term, which avoids cancellation if its mean is large.
+    weights : ndarray of shape (l,), optional
+        Weights of the labelled rows; all are 1 when None.
     """
     n, d = rows.shape
-    n_labelled, q = Y.shape
+    q = Y.shape[1]
+    v = np.ones(len(Y)) if weights is None else weights
+    total, v = v.sum(), v[:, None]
     weight = smoothness / n**2
     mean, y_mean = np.zeros(d), np.zeros(q)
     if fit_intercept:
         known = np.zeros(n)
-        known[index] = 1
-        mean, y_mean = Weighted(rows, known).mean() * (n / n_labelled), Y.mean(axis=0)
+        known[index] = v[:, 0]
+        mean, y_mean = Weighted(rows, known).mean() * (n / total), np.average(Y, axis=0, weights=v[:, 0])
         rows = Centered(rows, mean)
     tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))
 
@@ -444,12 +508,12 @@ def solve_linear(
             if weight:
                 T = weight * (L @ (Z if flat else Z + mean @ V[:, here]))
                 pull = pull if flat else np.outer(mean, T.sum(axis=0))
-            T[index] += Z[index] / n_labelled
+            T[index] += v * Z[index] / total
             out[:, here] = rows.t(T) + pull
         return out
 
     T = np.zeros((n, q))
-    T[index] = (Y - y_mean) / n_labelled
+    T[index] = v * (Y - y_mean) / total
     B = rows.t(T)
     norms = np.linalg.norm(B, axis=0)
     # Plain iterations first: they suffice if the ridge is large or the columns have similar scales.
@@ -508,19 +572,21 @@ def deformed_columns(K: np.ndarray, L: Any, index: np.ndarray, ridge: float, smo
 
 
 def solve_deformed(
-    H: np.ndarray, Y: np.ndarray, *, fit_intercept: bool = True
+    H: np.ndarray, Y: np.ndarray, *, fit_intercept: bool = True, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return S (l, q) and b (q,) of ridge regression with the deformed kernel: g = H_{.L} S, Y - H S - b = l S.
 
-    Raises LinAlgError if l is lost to round-off beside H.
+    With weights v, whose mean is then 1, it is diag(v) (Y - H S - b) = l S. Raises LinAlgError if l is lost to
+    round-off beside H.
     """
     n_labelled, q = Y.shape
+    roots = _roots(weights, n_labelled)  # (l, 1)
     H = (H + H.T) / 2
-    C, Yc = H, Y
+    C, Yc, unit = roots * H * roots.T, roots * Y, roots / np.sqrt(n_labelled)
     if fit_intercept:
-        C = H - H.mean(axis=0)
-        C -= C.mean(axis=1, keepdims=True)
-        Yc = Y - Y.mean(axis=0)
+        C -= unit @ (unit.T @ C)
+        C -= (C @ unit) @ unit.T
+        Yc = Yc - unit @ (unit.T @ Yc)
     C = C + n_labelled * np.eye(n_labelled)
     norm = linalg.lapack.dlange("1", C)
     U, failed = linalg.lapack.dpotrf(C, overwrite_a=1)
@@ -528,9 +594,14 @@ def solve_deformed(
         raise linalg.LinAlgError("the labels are lost beside the kernel")
     S = linalg.lapack.dpotrs(U, Yc)[0]
     if not fit_intercept:
-        return S, np.zeros(q)
-    S -= S.mean(axis=0)
-    return S, (Y - H @ S).mean(axis=0)
+        return roots * S, np.zeros(q)
+    S = roots * (S - unit @ (unit.T @ S))
+    return S, np.average(Y - H @ S, axis=0, weights=roots[:, 0] ** 2)
+
+
+def _roots(weights: np.ndarray | None, n: int) -> np.ndarray:
+    """Return the roots of weights, (n, 1), scaled so that the mean weight is 1; ones if there are none."""
+    return np.ones((n, 1)) if weights is None else np.sqrt(weights * (n / weights.sum()))[:, None]
 
 
 def solve_kernel(
@@ -542,16 +613,17 @@ def solve_kernel(
     ridge: float,
     smoothness: float,
     fit_intercept: bool = True,
+    weights: np.ndarray | None = None,
 ) -> LapRLSSolution:
-    """Solve over the kernel matrix K of all n rows; g(x) = k(x)'W with W (n, q).
+    """Solve over the kernel matrix K of all n rows; g(x) = k(x)'W with W (n, q). Labelled rows may have weights (l,).
 
     With `solve_spectrum` alone ``LapRLS(kernel="rbf")`` on the 1,797 digits takes 12.8 times as long.
     """
     try:
         A = deformed_columns(K, L, index, ridge, smoothness)
-        S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept)
+        S, b = solve_deformed(K[index] @ A, Y, fit_intercept=fit_intercept, weights=weights)
     except linalg.LinAlgError:
-        return solve_spectrum(K, L, index, Y, ridge, smoothness, fit_intercept)
+        return solve_spectrum(K, L, index, Y, ridge, smoothness, fit_intercept, weights)
     return LapRLSSolution(A @ S, b, 1, 0.0)
 
 
@@ -563,6 +635,7 @@ def solve_spectrum(
     ridge: float,
     smoothness: float,
     fit_intercept: bool,
+    weights: np.ndarray | None = None,
 ) -> LapRLSSolution:
     """Solve the same problem as `solve_kernel` by eigenvalues: slower, but stable for any scale of the kernel."""
     n = len(K)
@@ -574,11 +647,13 @@ def solve_spectrum(
     b, V = np.linalg.eigh((B + B.T) / 2)
     b = np.maximum(b, n * _EPS * b.max(initial=0.0))  # smaller values are round-off
     V = V / np.sqrt(ridge + b)  # both penalties of g = F V c add up to |c|^2
-    X = (F @ V)[index]
-    x_mean, y_mean = (X.mean(axis=0), Y.mean(axis=0)) if fit_intercept else (0.0, np.zeros(Y.shape[1]))
-    P, s, Qt = np.linalg.svd(X - x_mean, full_matrices=False)
-    C = Qt.T @ ((s / (s**2 + len(Y)))[:, None] * (P.T @ (Y - y_mean)))
-    return LapRLSSolution(U / root @ (V @ C), y_mean - x_mean @ C if fit_intercept else y_mean, 1, 0.0)
+    X, roots = (F @ V)[index], _roots(weights, len(Y))
+    x_mean, y_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
+    if fit_intercept:
+        x_mean, y_mean = (np.average(A, axis=0, weights=roots[:, 0] ** 2) for A in (X, Y))
+    P, s, Qt = np.linalg.svd(roots * (X - x_mean), full_matrices=False)
+    C = Qt.T @ ((s / (s**2 + len(Y)))[:, None] * (P.T @ (roots * (Y - y_mean))))
+    return LapRLSSolution(U / root @ (V @ C), y_mean - x_mean @ C, 1, 0.0)
 
 
 def _min_rcond(n: int) -> float:

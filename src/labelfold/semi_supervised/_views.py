@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
-from sklearn.utils import check_random_state
 
-from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, principal_axes
+from labelfold.features import FORMS, anchor_spaces, density, drawn_rows, looks_like_counts, principal_axes
 from labelfold.rows import Rows, dense, short_indices
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
@@ -250,6 +249,8 @@ class FormViews(FormMap):
     sample : ndarray
         Indices of rows, which `others` represents.
     seed : int
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all are 1 when None. Rows of weight 0 are in no sum, but get their place in the views.
 
     Attributes
     ----------
@@ -278,25 +279,30 @@ class FormViews(FormMap):
         max_bytes: float,
         sample: np.ndarray,
         seed: int,
+        weights: np.ndarray | None = None,
     ) -> None:
-        form = FORMS[name]().fit(rows)
+        form = FORMS[name]().fit(rows, sample_weight=weights)
         self.rows, self.n_bytes = form.kept(rows, max_bytes)
-        super().__init__(name, form, principal_axes(self.rows, random_state=seed), {})
+        super().__init__(name, form, principal_axes(self.rows, weights=weights, random_state=seed), {})
+        self.n_counted, self.total = rows.shape[0], float(rows.shape[0])
+        if weights is not None:
+            self.n_counted, self.total = np.count_nonzero(weights), float(weights.sum())
         self.reasons: dict[View, str] = {}
         views = self._with_coordinates(views)
         graphs = [view for view in views if view.family == "graph"]
         sizes = {q: sorted({int(v.value) for v in graphs if v.space == q}) for q in {v.space for v in graphs}}
-        self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed)
+        self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed, weights)
         self.reasons |= {view: why[view.graph] for view in graphs if view.graph in why}
-        drawn, self.mean_absolute = None, 0.0
+        drawn, drawn_weights, self.mean_absolute = None, None, 0.0
         if any(view.family in KERNELS for view in views):
-            chosen = np.sort(check_random_state(seed).permutation(rows.shape[0])[:_KERNEL_ROWS])
+            chosen = drawn_rows(rows.shape[0], _KERNEL_ROWS, weights, seed)
             drawn = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
+            drawn_weights = None if weights is None else weights[chosen]
         if any(view.family == "laplace" for view in views):
-            self.mean_absolute = float(distances("laplace", drawn, drawn).mean())
+            self.mean_absolute = _mean_of_pairs(distances("laplace", drawn, drawn), drawn_weights)
         self.scales: dict[View, float] = {}
         for view in views:
-            scale = 0.0 if view in self.reasons else self._scale(view, drawn)
+            scale = 0.0 if view in self.reasons else self._scale(view, drawn, drawn_weights)
             if scale > 0:
                 self.scales[view] = scale
             else:
@@ -308,7 +314,7 @@ class FormViews(FormMap):
 
         The prior of a view with more coordinates than the rank is added to that of the view of all columns.
         """
-        found, complete, n = len(self.axes.deviations), self.axes.complete, self.rows.shape[0]
+        found, complete, n = len(self.axes.deviations), self.axes.complete, self.n_counted
         if not found:
             self.reasons |= dict.fromkeys(views, "all rows are the same")
             return []
@@ -346,16 +352,17 @@ class FormViews(FormMap):
         spread = float((self.axes.deviations[: view.space] ** 2).sum()) if view.space else self.axes.total
         return view.value / (2 * spread)
 
-    def _scale(self, view: View, drawn: Any) -> float:
-        """Return the mean squared norm of a view's features over all rows."""
+    def _scale(self, view: View, drawn: Any, weights: np.ndarray | None) -> float:
+        """Return the mean squared norm of a view's features over all rows; for a kernel, over the drawn ones."""
         if view.family == "linear":
             return self.axes.total
         if view.family == "principal":
             return float(((self.axes.deviations[: view.space or None] ** 2) ** (1 - view.value)).sum())
         if view.family == "graph":
-            return float(self.graph_weights(view).sum() / self.rows.shape[0])
+            return float(self.graph_weights(view).sum() / self.total)
         points = self.axes.first(view.space)(drawn) if view.space else drawn
-        return 1 - float(np.exp(-self.width(view) * distances(view.family, points, points)).mean())
+        K = np.exp(-self.width(view) * distances(view.family, points, points))
+        return 1 - _mean_of_pairs(K, weights)
 
     def is_of_columns(self, view: View, n_labelled: int) -> bool:
         """Return whether a view is computed from the columns themselves."""
@@ -380,8 +387,13 @@ class FormViews(FormMap):
         factors = self.coordinate_factors(view)
         return rows.C[:, : len(factors)] * factors
 
-    def regressors(self, view: View, labelled: FormRows, others: FormRows) -> Regressors:
-        """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows."""
+    def regressors(
+        self, view: View, labelled: FormRows, others: FormRows, weights: np.ndarray | None = None
+    ) -> Regressors:
+        """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows.
+
+        Kernels are centred over the labelled rows with their weights.
+        """
         scale, (n, d) = self.scales[view], labelled.T.shape
         if self.is_of_columns(view, n) and n > d:
             own, cross = ((dense(rows.T) - self.axes.mean) / np.sqrt(scale) for rows in (labelled, others))
@@ -393,8 +405,8 @@ class FormViews(FormMap):
             chosen = landmarks(n)
             K, L = (self._kernel(view, rows, labelled, chosen) / scale for rows in (labelled, others))
             if len(chosen) == n:
-                return Regressors(*_centred(K, L), True)
-            mean, root = K.mean(axis=0), kernel_root(K[chosen])
+                return Regressors(*_centred(K, L, weights), True)
+            mean, root = np.average(K, axis=0, weights=weights), kernel_root(K[chosen])
             return Regressors((K - mean) @ root, (L - mean) @ root, False)
         phi, psi = self.features(view, labelled), self.features(view, others)
         if phi.shape[1] < n:
@@ -442,8 +454,14 @@ def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
     return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
 
 
-def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _centred(K: np.ndarray, L: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the kernel of labelled rows (l, l), and of other rows with them (u, l), centred over labelled rows."""
-    mean = K.mean(axis=0)
-    K = K - mean - mean[:, None] + mean.mean()
-    return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()
+    v = np.full(len(K), 1 / len(K)) if weights is None else weights / weights.sum()
+    mean = v @ K
+    K = K - mean - mean[:, None] + v @ mean
+    return (K + K.T) / 2, L - mean - (L @ v)[:, None] + v @ mean
+
+
+def _mean_of_pairs(K: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean over all pairs of rows, each row with its weight."""
+    return float(K.mean() if weights is None else weights @ K @ weights / weights.sum() ** 2)

@@ -20,7 +20,15 @@ from labelfold.numerics import MAX_GRAM_BYTES, whitening
 from labelfold.rows import Block, Rows, as_rows, dense_block_rows, run_jobs, shares, single_blas
 from labelfold.subspace._pcals import NestedSubspace
 from labelfold.subspace._search import LostDigits, is_definite
-from labelfold.subspace._space import MAX_NEWTON, LabelledSpace, Space, TrainingData, Vectors
+from labelfold.subspace._space import (
+    MAX_NEWTON,
+    LabelledSpace,
+    Space,
+    TrainingData,
+    Vectors,
+    label_factors,
+    rooted_responses,
+)
 from labelfold.utils import FAST, compiled
 
 # Largest round-off of the scores of labelled rows along a direction, relative to these; and of scores along a vector
@@ -63,7 +71,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
         ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     center : bool, default=True
         Whether to centre features and responses. New rows are centred in the same way.
-    refit, ridge, task, candidates, cv, repeats, one_standard_error, tol, max_iter
+    refit, ridge, class_weight, task, candidates, cv, repeats, one_standard_error, tol, max_iter
         As in `PCALS`.
     max_gram_bytes : int, default=512 MB
         Largest size in bytes of the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
@@ -83,10 +91,21 @@ class KernelPCALS(KernelForm, NestedSubspace):
         The map of a row to its kernel values with these m training rows, or to its Nystroem features.
     gamma_ : float or None
         The gamma of the kernel, given or computed from the rows.
-    coef_, intercept_, coef_path_, intercept_path_, gains_, objective_, reconstruction_, n_components_, cv_results_
+    embedding_coef_ : ndarray of shape (q, k)
+        Coefficients of the function on the embedding. The columns of X have no weights (``coef_``), since the
+        function is not linear in them.
+    embedding_intercept_ : ndarray of shape (q,)
+        Intercepts of the function on the embedding.
+    embedding_coef_path_, embedding_intercept_path_ : ndarray of shape (k, q, k), (k, q)
+        Both with 1, 2 ... k components.
+    gains_, objective_, reconstruction_, n_components_, cv_results_
         As in `PCALS`.
-    task_, classes_, n_iter_, n_features_in_, feature_names_in_
+    task_, classes_, n_iter_
         As in `PCALS`.
+    n_features_in_ : int
+        Number of columns of X in fit.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X has any.
 
     Notes
     -----
@@ -139,6 +158,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         task: Literal["auto", "classification", "regression"] = "auto",
         candidates: int | Sequence[int] | np.ndarray = 32,
         cv: int = 5,
@@ -162,6 +182,7 @@ class KernelPCALS(KernelForm, NestedSubspace):
         self.center = center
         self.refit = refit
         self.ridge = ridge
+        self.class_weight = class_weight
         self.task = task
         self.candidates = candidates
         self.cv = cv
@@ -175,21 +196,24 @@ class KernelPCALS(KernelForm, NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
-        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center)
-        options: dict[str, Any] = {
-            "center": self.center,
-            "max_gram_bytes": self.max_gram_bytes,
-            "random_state": self._seed,
-        }
+    def _training_data(
+        self, rows: Rows, labels: Labels, Y: np.ndarray, weights: np.ndarray | None, **options: Any
+    ) -> Iterator[Any]:
+        self._set_feature_map(kernel_map, rows, random_state=self._seed, centred=self.center, weights=weights)
         if not isinstance(self.feature_map_, KernelMap):
-            yield TrainingData(self._featurized(rows), labels, Y, **options, is_slow=True)
+            yield TrainingData(self._featurized(rows), labels, Y, weights=weights, **options, is_slow=True)
             return
+        if weights is not None:  # the map holds the rows that have a weight
+            kept = np.flatnonzero(weights)
+            index = np.searchsorted(kept, labels.index)
+            labels, weights = replace(labels, labelled=labels.labelled[kept], index=index), weights[kept]
         K = _kernel_matrix(self.feature_map_)
         is_large = self.feature_map_.is_positive and has_large_rank(K)
         if is_large:
-            yield KernelCoefficients(K, labels, Y, center=self.center)
-        data = KernelFeatures(K, labels, Y, **options)
+            yield KernelCoefficients(
+                K, labels, Y, weights=weights, label_weights=options["label_weights"], center=self.center
+            )
+        data = KernelFeatures(K, labels, Y, weights=weights, **options)
         if is_large:
             data.dimension = len(K)
         # In the space of the kernel all other rows are linear combinations of these.
@@ -223,6 +247,8 @@ class KernelFeatures(TrainingData):
         The labels.
     Y : ndarray of shape (l, q)
         Responses of the labelled rows.
+    weights, label_weights : ndarray of shape (n,) and (l,), optional
+        As in `TrainingData`.
     center : bool
         Whether to centre features.
     max_gram_bytes : int
@@ -244,6 +270,8 @@ class KernelFeatures(TrainingData):
         labels: Labels,
         Y: np.ndarray,
         *,
+        weights: np.ndarray | None = None,
+        label_weights: np.ndarray | None = None,
         center: bool,
         max_gram_bytes: int,
         random_state: int = 0,
@@ -257,11 +285,19 @@ class KernelFeatures(TrainingData):
         sort = np.argsort(index)
         mask = np.zeros(len(order), dtype=bool)
         mask[index] = True
-        moved = replace(labels, labelled=mask, index=index[sort], values=labels.values[sort])
+        moved = replace(
+            labels,
+            labelled=mask,
+            index=index[sort],
+            values=labels.values[sort],
+            weights=None if labels.weights is None else labels.weights[sort],
+        )
         super().__init__(
             as_rows(L),
             moved,
             Y[sort],
+            weights=None if weights is None else weights[order],
+            label_weights=None if label_weights is None else label_weights[sort],
             center=center,
             max_gram_bytes=max_gram_bytes,
             random_state=random_state,
@@ -285,6 +321,8 @@ class KernelCoefficients:
         The labels.
     Y : ndarray of shape (l, q)
         Responses of the labelled rows.
+    weights, label_weights : ndarray of shape (n,) and (l,), optional
+        As in `TrainingData`; weights of rows are above 0.
     center : bool
         Whether to centre features.
 
@@ -293,34 +331,56 @@ class KernelCoefficients:
     labels, Y
         As given.
     dimension : int
-        As in `TrainingData`: n.
+        As in `TrainingData`: n, since the rank is large.
     drawn, pivots : ndarray
         Indices of the labelled rows for cross-validation, and of the rows that span all others: all.
     feature_mean : ndarray of shape (n,)
         The mean kernel values of all rows with these.
     """
 
-    def __init__(self, K: np.ndarray, labels: Labels, Y: np.ndarray, *, center: bool) -> None:
+    def __init__(
+        self,
+        K: np.ndarray,
+        labels: Labels,
+        Y: np.ndarray,
+        *,
+        weights: np.ndarray | None = None,
+        label_weights: np.ndarray | None = None,
+        center: bool,
+    ) -> None:
         n = len(K)
-        self.K, self.labels, self.Y, self.dimension = K, labels, Y, n
+        self.kernel, self.labels, self.Y = K, labels, Y
+        self.roots = np.ones(n) if weights is None else np.sqrt(weights)
+        self.label_roots = None if label_weights is None else np.sqrt(label_weights)
+        self.factor = label_factors(self.roots, self.label_roots, labels.index)
+        # The products of rows times the roots of their weights.
+        self.K = K if weights is None else K * np.outer(self.roots, self.roots)
+        self.dimension, total = n, float(self.roots @ self.roots)
         self.drawn, self.pivots = np.arange(len(Y)), np.arange(n)
-        self.feature_mean = K.mean(axis=0) if center else np.zeros(n)
+        self.feature_mean = K @ self.roots**2 / total if center else np.zeros(n)
+        # Centring removes the part along this unit vector.
+        self.unit = self.roots / np.sqrt(total) if self.feature_mean.any() else None
         self.noise = 10 * np.sqrt(n) * float(np.finfo(np.float64).eps)
 
     def known(self, which: np.ndarray | None = None) -> LabelledSpace:
         """Return the data of a pursuit, with all labels known or only some."""
         chosen = slice(None) if which is None else which
-        space = KernelSpace(self.K, self.feature_mean, self.labels.index[chosen], self.noise)
-        Y = self.Y[chosen]
-        return LabelledSpace(space, Y, np.ones(len(Y)))
+        factor = None if self.factor is None else self.factor[chosen]
+        space = KernelSpace(self.K, self.unit, self.labels.index[chosen], self.noise, factor)
+        return LabelledSpace(space, *rooted_responses(self.Y, self.label_roots, which))
 
     def scores(self, which: np.ndarray, W: np.ndarray) -> np.ndarray:
         """Return the coordinates of some labelled rows along directions."""
-        return (self.K[self.labels.index[which]] - self.feature_mean) @ self.components(W)
+        return (self.kernel[self.labels.index[which]] - self.feature_mean) @ self.components(W)
 
     def components(self, W: np.ndarray) -> np.ndarray:
         """Return directions as combinations of all rows."""
-        return W - W.mean(axis=0) if self.feature_mean.any() else W
+        return self.roots[:, None] * _less(W, self.unit)
+
+
+def _less(B: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
+    """Return columns without their part along a unit vector, if there is one."""
+    return B if unit is None else B - np.outer(unit, unit @ B)
 
 
 def has_large_rank(K: np.ndarray) -> bool:
@@ -356,25 +416,38 @@ class KernelSpace(Space):
     Parameters
     ----------
     K : ndarray of shape (n, n)
-        The kernel matrix of all rows.
-    mean : ndarray of shape (n,)
-        The mean of its rows; zeros if features are not centred.
+        The kernel matrix of all rows, which are multiplied by the roots of their weights.
+    unit : ndarray of shape (n,) or None
+        Features are centred if coefficients have no part along this vector; the roots of the weights, of norm 1.
     index : ndarray of shape (l,)
         The labelled rows.
     noise : float
         See `Space`.
+    factor : ndarray of shape (l, 1), optional
+        Multiplies the labelled rows.
     """
 
     block = 2
 
-    def __init__(self, K: np.ndarray, mean: np.ndarray, index: np.ndarray, noise: float) -> None:
-        self.K, self.index, self.noise = K, index, noise
-        self.is_centred = bool(mean.any())
+    def __init__(
+        self,
+        K: np.ndarray,
+        unit: np.ndarray | None,
+        index: np.ndarray,
+        noise: float,
+        factor: np.ndarray | None = None,
+    ) -> None:
+        self.K, self.unit, self.index, self.noise, self.factor = K, unit, index, noise, factor
         self.size, self.n_labelled = len(K), len(index)
-        self.square = float(np.trace(K) - mean.sum())
+        self.square = float(np.trace(K))
         # Z as products with coefficients (l, n).
-        self.Z = K[index] - mean
-        self.Z -= self.Z.mean(axis=1, keepdims=True) if self.is_centred else 0.0
+        self.Z = K[index]
+        if unit is not None:
+            mean = unit @ K
+            self.square -= float(mean @ unit)
+            self.Z -= np.outer(unit[index], mean)
+            self.Z -= np.outer(self.Z @ unit, unit)
+        self.Z = self._of_labels(self.Z)
         self.row_noise = float(np.finfo(np.float64).eps * np.linalg.norm(K[index], axis=1).max())
 
     def none(self) -> KernelVectors:
@@ -387,10 +460,13 @@ class KernelSpace(Space):
         n_jobs = len(shares(self.size, float(C.size) * self.size))
         found = run_jobs(lambda job, stop: half_products(self.K, C, 4 * job, 4 * n_jobs), range(n_jobs))
         KB = self._centred(sum(found[1:], found[0]).T)
-        return KB, KB[self.index]
+        return KB, self._of_labels(KB[self.index])
 
     def _centred(self, B: np.ndarray) -> np.ndarray:
-        return B - B.mean(axis=0) if self.is_centred else B
+        return _less(B, self.unit)
+
+    def _of_labels(self, Z: np.ndarray) -> np.ndarray:
+        return Z if self.factor is None else self.factor * Z
 
     def on_labelled(self, B: np.ndarray) -> np.ndarray:
         """Return Z B."""
@@ -399,12 +475,12 @@ class KernelSpace(Space):
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a."""
         B = np.zeros((self.size, a.shape[1]))
-        B[self.index] = a
+        B[self.index] = self._of_labels(a)
         return self._centred(B)
 
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
         """Return the eigenvalues of Z Z' and the vectors."""
-        return np.linalg.eigh(self.Z[:, self.index])
+        return np.linalg.eigh(self._of_labels(self.Z[:, self.index].T))
 
     def norm(self, b: np.ndarray) -> float:
         """Return the norm of a vector as if all eigenvalues of K were equal, which saves a product."""

@@ -19,8 +19,17 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import ITERATIONS, Decisions, HostRows, LinearReducer, classifies, constraints, fitting
-from labelfold.labels import Labels
+from labelfold.base import (
+    ITERATIONS,
+    Decisions,
+    HostRows,
+    LinearReducer,
+    LinearScores,
+    classifies,
+    constraints,
+    fitting,
+)
+from labelfold.labels import Labels, class_weighted
 from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
 from labelfold.rows import Block, Rows, as_rows, single_blas
@@ -30,21 +39,17 @@ from labelfold.utils import Interval, Progress, StrOptions, available_if, warn_u
 
 
 # The keyword comes from scikit-learn, which has no types.
-class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class NestedSubspace(LinearScores, Decisions, LinearReducer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Directions found one at a time, of which the first p are themselves a model, with a linear function on them.
 
     A subclass defines the space of the rows. `LinearReducer.transform` of the model of the first p directions already
     wraps its output in the requested container, with p column names, so nothing is wrapped here.
     """
 
-    components_: np.ndarray
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    coef_path_: np.ndarray
-    intercept_path_: np.ndarray
+    embedding_coef_path_: np.ndarray
+    embedding_intercept_path_: np.ndarray
     gains_: np.ndarray
     objective_: np.ndarray
-    mean_: np.ndarray
     reconstruction_: float
     n_components_: int
     n_iter_: int
@@ -53,7 +58,7 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
     _allowed = ("binary", "multiclass", "multilabel", "regression")
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"cv"})],
-        **constraints("reconstruction", "center", "task", *ITERATIONS, "on_interrupt"),
+        **constraints("reconstruction", "center", "class_weight", "task", *ITERATIONS, "on_interrupt"),
         "refit": ["boolean"],
         "ridge": [Interval(Real, 0, None, closed="left")],
         "candidates": [Integral, "array-like"],
@@ -62,12 +67,14 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         "one_standard_error": ["boolean"],
     }
 
-    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[Any]:
+    def _training_data(
+        self, rows: Rows, labels: Labels, Y: np.ndarray, weights: np.ndarray | None, **options: Any
+    ) -> Iterator[Any]:
         """Yield the rows in the form that the pursuit reads; then, if that loses digits, in one that loses none."""
         raise NotImplementedError
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the directions, and the function on them.
 
         Parameters
@@ -77,15 +84,18 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         y : array-like of shape (n,), (n, c) for multi-label or (n, t) for several numbers
             Classes, 0/1 labels or numbers. ``unlabeled`` (not in regression) or a missing value marks unlabelled
             rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : estimator
+            The fitted estimator.
         """
         name = type(self).__name__
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        if rows.shape[0] == 1:
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        if rows.shape[0] == 1 or (weights is not None and np.count_nonzero(weights) == 1):
             raise ValueError("X has one sample, and a direction takes two that differ; give it more rows")
         Y = responses(labels)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -95,7 +105,13 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
                 "little or nothing about the last directions; label more rows, lower n_components or pass 'cv'",
                 UserWarning,
             )
-        for data in self._training_data(rows, labels, Y):
+        options = {
+            "label_weights": class_weighted(labels, self.class_weight).weights,
+            "center": self.center,
+            "max_gram_bytes": self.max_gram_bytes,
+            "random_state": self._seed,
+        }
+        for data in self._training_data(rows, labels, Y, weights, **options):
             try:
                 if self.n_components == "cv":
                     self.cv_results_ = choose_components(self, data)
@@ -117,9 +133,8 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         with single_blas():
             known = data.known(which)
             Y = self._centred(known.Y, known.ones)
-            n_labelled = len(data.Y if which is None else which)
             self.reconstruction_ = (
-                _default_reconstruction(known.space.square, data.dimension, Y, n_labelled)
+                _default_reconstruction(known.space.square, data.dimension, Y, float(known.ones @ known.ones))
                 if self.reconstruction == "auto"
                 else float(self.reconstruction)
             )
@@ -169,9 +184,10 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         V = signed(W)
         signs = np.where((V == W).all(axis=0), 1.0, -1.0)
         self.components_ = np.ascontiguousarray(V.T)
-        self.coef_path_, self.intercept_path_ = self._coefficients(found, known)
-        self.coef_path_ = self.coef_path_ * signs
-        self.coef_, self.intercept_ = self.coef_path_[-1], self.intercept_path_[-1]
+        path, self.embedding_intercept_path_ = self._coefficients(found, known)
+        self.embedding_coef_path_ = path * signs
+        self.embedding_coef_ = self.embedding_coef_path_[-1]
+        self.embedding_intercept_ = self.embedding_intercept_path_[-1]
         self.n_components_ = len(found.gains)
         self.gains_, self.objective_ = found.gains, found.objective
         self.mean_ = data.feature_mean
@@ -272,6 +288,24 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
         """
         return super(NestedSubspace, self._first(n_components)).predict_proba(X)
 
+    @available_if(classifies)
+    def predict_log_proba(self, X: Any, n_components: int | None = None) -> np.ndarray:
+        """Return the logarithm of `predict_proba`, without underflow.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows.
+        n_components : int, optional
+            Number of leading directions to use; all when None.
+
+        Returns
+        -------
+        log_p : ndarray of shape (n, c)
+            Columns in the order of ``classes_``.
+        """
+        return super(NestedSubspace, self._first(n_components)).predict_log_proba(X)
+
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Yield the predictions with the first direction, the first two, and so on; X is read once.
 
@@ -310,7 +344,7 @@ class NestedSubspace(Decisions, LinearReducer, auto_wrap_output_keys=None):  # t
     def _function(self, Z: np.ndarray) -> np.ndarray:
         """Return the values of the function, (n, q), from coordinates along the first directions."""
         p = Z.shape[1]
-        return Z @ self.coef_path_[p - 1, :, :p].T + self.intercept_path_[p - 1]
+        return Z @ self.embedding_coef_path_[p - 1, :, :p].T + self.embedding_intercept_path_[p - 1]
 
 
 class PCALS(NestedSubspace):
@@ -334,7 +368,7 @@ class PCALS(NestedSubspace):
     X (n, d)              X (d, n)        the rows, less their mean with ``center``
     Y (l, q)              Y               responses of the labelled rows, less their mean with ``center``
     W (d, k)              W               ``components_.T``
-    A (k, q)              alpha           ``coef_.T``
+    A (k, q)              alpha           ``embedding_coef_.T``
     reconstruction        lambda          weight of the rows relative to the labels
     r, R                  r, R            residuals of Y and X after the directions so far
     ====================  ==============  ================================================================
@@ -359,6 +393,9 @@ class PCALS(NestedSubspace):
     ridge : float, default=0.0
         Added to the diagonal, for a sum over the labelled rows, when coefficients are refitted; without ``refit`` it
         has no effect.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, or of the labels, in the loss of the labels. "balanced" gives all classes the same
+        total weight.
     task : {"auto", "classification", "regression"}, default="auto"
         "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
     candidates : int or sequence of int, default=32
@@ -392,12 +429,20 @@ class PCALS(NestedSubspace):
     ----------
     components_ : ndarray of shape (k, d)
         The directions W', orthonormal. Fewer than requested if X has a smaller rank.
-    coef_ : ndarray of shape (q, k)
+    explained_variance_ratio_ : ndarray of shape (k,)
+        The share of the variance of the rows along each direction.
+    coef_ : ndarray of shape (q, d), or (d,) for numbers given as one column
+        Weights of the columns of X: `decision_function`, or `predict` for numbers, is ``X @ coef_.T + intercept_``.
+    intercept_ : ndarray of shape (q,), or float for numbers given as one column
+        The function of a row of zeros.
+    embedding_coef_ : ndarray of shape (q, k)
         Coefficients of the function on the embedding, A'.
-    intercept_ : ndarray of shape (q,)
-        Intercepts of the function.
-    coef_path_, intercept_path_ : ndarray of shape (k, q, k), (k, q)
-        Both with 1, 2 ... k components: ``coef_path_[p - 1, :, :p]``.
+    embedding_intercept_ : ndarray of shape (q,)
+        Intercepts of the function on the embedding.
+    embedding_coef_path_ : ndarray of shape (k, q, k)
+        The coefficients with 1, 2 ... k components: ``embedding_coef_path_[p - 1, :, :p]``.
+    embedding_intercept_path_ : ndarray of shape (k, q)
+        The intercepts with 1, 2 ... k components.
     gains_ : ndarray of shape (k,)
         The decrease of the objective by each direction, J(w).
     objective_ : ndarray of shape (k,)
@@ -466,6 +511,7 @@ class PCALS(NestedSubspace):
         center: bool = True,
         refit: bool = False,
         ridge: float = 0.0,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         task: Literal["auto", "classification", "regression"] = "auto",
         candidates: int | Sequence[int] | np.ndarray = 32,
         cv: int = 5,
@@ -484,6 +530,7 @@ class PCALS(NestedSubspace):
         self.center = center
         self.refit = refit
         self.ridge = ridge
+        self.class_weight = class_weight
         self.task = task
         self.candidates = candidates
         self.cv = cv
@@ -497,31 +544,14 @@ class PCALS(NestedSubspace):
         self.on_interrupt = on_interrupt
         self.unlabeled = unlabeled
 
-    def _training_data(self, rows: Rows, labels: Labels, Y: np.ndarray) -> Iterator[TrainingData]:
-        yield TrainingData(
-            rows, labels, Y, center=self.center, max_gram_bytes=self.max_gram_bytes, random_state=self._seed
-        )
+    def _training_data(
+        self, rows: Rows, labels: Labels, Y: np.ndarray, weights: np.ndarray | None, **options: Any
+    ) -> Iterator[TrainingData]:
+        yield TrainingData(rows, labels, Y, weights=weights, **options)
 
-    def inverse_transform(self, Z: Any) -> np.ndarray:
-        """Return the reconstruction of rows from their coordinates in the subspace.
-
-        Parameters
-        ----------
-        Z : array of shape (n, p)
-            Results of `transform`, for all directions or the first p.
-
-        Returns
-        -------
-        X : ndarray of shape (n, d)
-        """
-        check_is_fitted(self)
-        Z = np.asarray(as_rows(Z).whole().dense())
-        if Z.shape[1] > len(self.components_):
-            raise ValueError(
-                f"Z has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "
-                "transform returns"
-            )
-        return (Z @ self.components_[: Z.shape[1]] + self.mean_).astype(Z.dtype, copy=False)
+    def _store(self, found: Pursuit, known: LabelledSpace, data: TrainingData, labels: Labels) -> None:
+        super()._store(found, known, data, labels)
+        self.explained_variance_ratio_: np.ndarray = data.explained(found.W, found.squares)
 
 
 def objective(
@@ -586,7 +616,7 @@ def _scores_and_loss(X: Block, W: Any) -> tuple[Any, Any]:
     return Z, X.xp.sum(X.sq()) - X.xp.sum(Z * Z)
 
 
-def _default_reconstruction(square: float, size: int, Y: np.ndarray, n_labelled: int) -> float:
+def _default_reconstruction(square: float, size: float, Y: np.ndarray, n_labelled: float) -> float:
     """Return a default weight of the reconstruction for any unit of X, from its sum of squares and dimension.
 
     A direction of average variance has the weight of 100 labelled rows. The fewer labelled rows there are for each
@@ -635,7 +665,7 @@ def choose_components(estimator: Any, data: TrainingData) -> dict[str, Any]:
     repeats = estimator.repeats if labels.n_labelled <= 200 else 1
     splits = [_splits(labels, estimator, estimator._seed + i) for i in range(repeats)]
     measure = r2_score if labels.task == "regression" else log_score
-    table = fold_scores([split for some in splits for split in some], predict, Y, measure)
+    table = fold_scores([split for some in splits for split in some], predict, Y, measure, labels.weights)
     # Repeats use the same rows, so they do not count as more rows in the standard error.
     error = table.std(axis=0, ddof=1) / np.sqrt(len(splits[0]))
     best = one_standard_error(table.T, candidates, 0.0)
@@ -650,13 +680,13 @@ def choose_components(estimator: Any, data: TrainingData) -> dict[str, Any]:
     }
 
 
-def log_score(Y: np.ndarray, F: np.ndarray) -> float:
+def log_score(Y: np.ndarray, F: np.ndarray, sample_weight: np.ndarray | None = None) -> float:
     """Return the negative mean logarithmic loss of scores F for signs Y; the log-odds are twice the score.
 
     >>> round(log_score(np.array([[1.0], [-1.0]]), np.array([[0.0], [0.0]])), 3)
     -0.693
     """
-    return -float(np.logaddexp(0.0, -2 * Y * F).mean())
+    return -float(np.average(np.logaddexp(0.0, -2 * Y * F).mean(axis=1), weights=sample_weight))
 
 
 def _splits(labels: Labels, estimator: Any, seed: int) -> Any:

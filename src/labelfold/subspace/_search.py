@@ -434,6 +434,8 @@ class Pursuit(NamedTuple):
         Coefficients, each fitted to the residual after the previous directions.
     Z : ndarray of shape (l, k)
         The scores of the labelled rows.
+    squares : ndarray of shape (k,)
+        w'Sw of each direction: the squared norm of the scores of all rows.
     gains : ndarray of shape (k,)
         J of each direction: the decrease of the objective.
     objective : ndarray of shape (k,)
@@ -449,6 +451,7 @@ class Pursuit(NamedTuple):
     W: np.ndarray
     alpha: np.ndarray
     Z: np.ndarray
+    squares: np.ndarray
     gains: np.ndarray
     objective: np.ndarray
     n_iter: int
@@ -502,7 +505,7 @@ def pursue(
         space, V = space.row_space()
     if not space.size or space.square <= 0:
         nothing = np.empty((len(r), 0))
-        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, r[:0, 0], r[:0, 0], 0, True, True)
+        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, *[np.empty(0)] * 3, 0, True, True)
     search = Search(space, weight, tol, max_iter, np.random.default_rng(random_state))
     gains: list[float] = []
     alphas: list[np.ndarray] = []
@@ -520,6 +523,7 @@ def pursue(
         taken.Q if V is None else V @ taken.Q,
         np.array(alphas[:k]).reshape(k, r.shape[1]),
         taken.ZQ,
+        np.einsum("ij,ij->j", taken.Q, taken.SQ),
         np.array(gains[:k]),
         np.array(path.objective),
         search.n_iter,

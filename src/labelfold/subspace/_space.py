@@ -19,7 +19,7 @@ from scipy import linalg
 from labelfold.base import labelled_rows, spread
 from labelfold.labels import Labels
 from labelfold.numerics import Gram, check_norm, orthonormal, preconditioned_cg, provisional_center
-from labelfold.rows import Block, Centered, Rows, outer_spectrum
+from labelfold.rows import Block, Centered, Rows, Weighted, outer_spectrum
 
 # Budget: maximum number of columns for which a d x d matrix (here 32 MB) is computed; with more columns only if data
 # is slow to read again. And the maximum bytes of a sparse row for which the same holds, about 128 entries: the cost
@@ -47,6 +47,8 @@ class LabelledSpace(NamedTuple):
         Responses.
     ones : ndarray of shape (l,)
         The column of ones for these rows.
+
+    With weights all of them are multiplied by the roots of the weights of the rows, so sums of products are weighted.
     """
 
     space: Any
@@ -65,6 +67,10 @@ class TrainingData:
         The labels.
     Y : ndarray of shape (l, q)
         Responses of the labelled rows.
+    weights : ndarray of shape (n,), optional
+        Weights of all rows; all are 1 when None.
+    label_weights : ndarray of shape (l,), optional
+        Weights of the losses of the labelled rows; all are 1 when None.
     center : bool
         Whether to subtract the mean from every row.
     max_gram_bytes : int
@@ -78,8 +84,9 @@ class TrainingData:
     ----------
     labels, Y
         As given.
-    dimension : int
-        The dimension that rows may span, for the default weight of the reconstruction.
+    dimension : float
+        The dimension that rows may span, for the default weight of the reconstruction. The number of rows counts here
+        by their weights.
     drawn : ndarray of shape (m,)
         Indices of the labelled rows for cross-validation: all, or a random sample that fits the budget.
     mean : ndarray of shape (d,)
@@ -97,6 +104,8 @@ class TrainingData:
         labels: Labels,
         Y: np.ndarray,
         *,
+        weights: np.ndarray | None = None,
+        label_weights: np.ndarray | None = None,
         center: bool,
         max_gram_bytes: int,
         is_slow: bool = False,
@@ -104,7 +113,10 @@ class TrainingData:
     ) -> None:
         n, d = rows.shape
         eps, eps64 = rows.eps, float(np.finfo(np.float64).eps)
-        self.labels, self.Y, self.dimension = labels, Y, min(n, d)
+        self.roots = None if weights is None else np.sqrt(weights)
+        self.label_roots = None if label_weights is None else np.sqrt(label_weights)
+        self.total = float(n if weights is None else weights.sum())
+        self.labels, self.Y, self.dimension, self.center = labels, Y, min(self.total, d), center
         near, is_implicit = provisional_center(rows, labels.index, 64)
         self.is_matrix = 8 * d * d <= max_gram_bytes and (
             d <= _MATRIX_COLUMNS or is_slow or not rows.in_memory
@@ -122,53 +134,69 @@ class TrainingData:
             # Sparse rows are squared before they are centred, which loses digits.
             in_one = mask is not None or labels.all_labelled
             total = self._read_matrix(rows, labels.index if in_one else None, near)
-            largest = float(np.square(near + total / n).max(initial=0.0)) if center and is_implicit else 0.0
-            lost = n * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
+            middle = near + total / self.total
+            largest = float(np.square(middle).max(initial=0.0)) if center and is_implicit else 0.0
+            lost = self.total * d * largest / max(float(np.trace(self.S)), np.finfo(float).tiny)
             if lost > 100:  # more than two digits
                 self.is_matrix, self._all, lost = False, None, 0.0
         if not self.is_matrix:
-            total, self.square = rows.sum(_column_sums, shared=(near,))
+            total, self.square = rows.sum(_column_sums, *self._aligned(), shared=(near,))
+            total = np.ravel(total)
         self.noise = 10 * np.sqrt(max(n, d)) * eps64 * (1 + lost)
         self.noise = max(self.noise, (10 * eps) ** 2 if self.is_matrix else 32 * eps)
         square = float(np.trace(self.S) if self.is_matrix else self.square)
         if square:  # if all rows are equal, the pursuit raises the error
             check_norm(square, rows.dtype)
-        shift = total / n if center else np.zeros(d)
+        self._offset = total / self.total  # of the mean row from the centre
+        shift = self._offset if center else np.zeros(d)
         self.mean = self.feature_mean = near + shift
         self.labelled = Centered(labelled, self.mean) if mask is None else None
         if self.is_matrix:
-            self.S = self.S - n * np.outer(shift, shift)
+            self.S = self.S - self.total * np.outer(shift, shift)
+            self.square = float(np.trace(self.S))
             if self._all is not None:
                 Z, Y, ones = self._all
                 self._all = LabelledSpace(
                     MatrixSpace(self.S, Z - np.outer(ones, shift), self.noise, beside=rows.beside), Y, ones
                 )
             return
-        self.square -= n * float(shift @ shift)
+        self.square -= self.total * float(shift @ shift)
         self.rows = Centered(rows, self.mean) if center else rows
+        if self.roots is not None:
+            self.rows = Weighted(self.rows, self.roots)
         if mask is not None:
-            space = RowsSpace(self.rows, self.rows, self.square, self.noise, mask)
-            self._all = LabelledSpace(space, Y, np.ones(len(Y)))
+            factor = label_factors(self.roots, self.label_roots, labels.index)
+            space = RowsSpace(self.rows, self.rows, self.square, self.noise, mask, factor)
+            self._all = LabelledSpace(space, *self._responses(None))
 
     def _read_matrix(self, rows: Rows, index: np.ndarray | None, near: np.ndarray) -> np.ndarray:
         """Read squares about ``near`` and, in the same pass, the labelled rows at index; return the column sums."""
         if index is None:
-            self.S, total = rows.sum(_moments, shared=(near,))
-            return total
+            self.S, total = rows.sum(_moments, *self._aligned(), shared=(near,))
+            return np.ravel(total)
         d = rows.shape[1]
-        H = np.zeros((rows.shape[0], 1 + self.Y.shape[1]))
-        H[index] = np.column_stack([np.ones(len(index)), self.Y])
-        self.S, total, T = rows.sum(_moments_and_triangle, H, shared=(near,))
+        Y, ones = self._responses(None)
+        H = np.zeros((rows.shape[0], 1 + Y.shape[1]))
+        H[index] = np.column_stack([ones, Y])
+        self.S, total, T = rows.sum(_moments_and_triangle, H, *self._aligned(), shared=(near,))
         self._all = LabelledSpace(T[:, :d], T[:, d + 1 :], T[:, d])
-        return total
+        return np.ravel(total)
+
+    def _aligned(self) -> tuple[np.ndarray, ...]:
+        return () if self.roots is None else (self.roots,)
+
+    def _responses(self, which: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the responses of some labelled rows, or of all, and the column of ones, for the pursuit."""
+        return rooted_responses(self.Y, self.label_roots, which)
 
     def known(self, which: np.ndarray | None = None) -> LabelledSpace:
         """Return the data of a pursuit, with all labels known or only some, whose rows are read into memory."""
         if which is None and self._all is not None:
             return self._all
         labelled = self._taken(which)
-        Y = self.Y if which is None else self.Y[which]
-        ones = np.ones(len(Y))
+        if self.label_roots is not None:
+            labelled = Weighted(labelled, self.label_roots if which is None else self.label_roots[which])
+        Y, ones = self._responses(which)
         if not self.is_matrix:
             return LabelledSpace(RowsSpace(self.rows, labelled, self.square, self.noise), Y, ones)
         if len(Y) > self.S.shape[0] + 1 + Y.shape[1]:
@@ -193,24 +221,64 @@ class TrainingData:
         """Return directions as the matrix that `transform` multiplies features by."""
         return W
 
+    def explained(self, W: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Return the share of the variance along each direction, from the squared norms of all scores."""
+        total = self.square
+        if not self.center:  # squares are about 0
+            squares = squares - self.total * (self._offset @ W) ** 2
+            total -= self.total * float(self._offset @ self._offset)
+        return squares / total if total > 0 else np.zeros(len(squares))
 
-def _moments(X: Block, near: Any) -> tuple:
+
+def rooted_responses(
+    Y: np.ndarray, roots: np.ndarray | None, which: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the responses of some rows, or of all, and a column of ones, times the roots of weights."""
+    chosen = slice(None) if which is None else which
+    if roots is None:
+        return Y[chosen], np.ones(len(Y[chosen]))
+    return Y[chosen] * roots[chosen, None], roots[chosen]
+
+
+def label_factors(
+    roots: np.ndarray | None, label_roots: np.ndarray | None, index: np.ndarray
+) -> np.ndarray | None:
+    """Return what turns weighted rows into rows with the weights of their labels, (l, 1); None if nothing."""
+    if label_roots is None:
+        return None
+    return (label_roots if roots is None else label_roots / roots[index])[:, None]
+
+
+def _moments(X: Block, *context: Any) -> tuple:
+    *roots, near = context
+    return _squares_and_sums(X.double().shift(near), roots)
+
+
+def _moments_and_triangle(X: Block, H: Any, *context: Any) -> tuple:
+    *roots, near = context
     X = X.double().shift(near)
-    return X.gram(), X.colsum()
+    return *_squares_and_sums(X, roots), X.scale(H[:, 0]).qr(H)
 
 
-def _moments_and_triangle(X: Block, H: Any, near: Any) -> tuple:
-    X = X.double().shift(near)
-    return X.gram(), X.colsum(), X.scale(H[:, 0]).qr(H)
+def _squares_and_sums(X: Block, roots: list[Any]) -> tuple:
+    """Return X'DX and X'D1; without roots of weights X'X and X'1."""
+    if not roots:
+        return X.gram(), X.colsum()
+    X = X.scale(roots[0])
+    return X.gram(), X.t(roots[0][:, None])
 
 
 def _triangle(X: Block, H: Any) -> Any:
     return X.double().qr(H)
 
 
-def _column_sums(X: Block, near: Any) -> tuple:
+def _column_sums(X: Block, *context: Any) -> tuple:
+    *roots, near = context
     X = X.double().shift(near)
-    return X.colsum(), X.xp.sum(X.sq())
+    if not roots:
+        return X.colsum(), X.xp.sum(X.sq())
+    X = X.scale(roots[0])
+    return X.t(roots[0][:, None]), X.xp.sum(X.sq())
 
 
 class Space(ABC):
@@ -387,12 +455,21 @@ class RowsSpace(Space):
         See `Space`.
     mask : ndarray of bool, optional
         Mask of the labelled rows in ``labelled``, if these are not all of them.
+    factor : ndarray of shape (l, 1), optional
+        Multiplies the labelled rows, if all rows are given with a mask.
     """
 
     def __init__(
-        self, rows: Rows, labelled: Rows, square: float, noise: float, mask: np.ndarray | None = None
+        self,
+        rows: Rows,
+        labelled: Rows,
+        square: float,
+        noise: float,
+        mask: np.ndarray | None = None,
+        factor: np.ndarray | None = None,
     ) -> None:
         self.rows, self.labelled, self.square, self.noise, self.mask = rows, labelled, square, noise, mask
+        self.factor = np.ones((1, 1)) if factor is None else factor
         self.size = rows.shape[1]
         self.n_labelled = labelled.shape[0] if mask is None else int(mask.sum())
 
@@ -408,17 +485,22 @@ class RowsSpace(Space):
         return self._picked(self.labelled, self.labelled @ B)
 
     def _picked(self, rows: Rows, H: Any) -> np.ndarray:
-        H = rows.get(H) if self.mask is None else rows.pick(H, np.flatnonzero(self.mask))
-        return np.asarray(H, dtype=np.float64)
+        if self.mask is None:
+            return np.asarray(rows.get(H), dtype=np.float64)
+        return self.factor * np.asarray(rows.pick(H, np.flatnonzero(self.mask)), dtype=np.float64)
 
     def back(self, a: np.ndarray) -> np.ndarray:
         """Return Z'a."""
+        a = a if self.mask is None else self.factor * a
         return self.labelled.t(np.ascontiguousarray(spread(a, self.mask)))
 
     def labelled_spectrum(self) -> tuple[np.ndarray, Any]:
         """Return the eigenvalues of Z Z' and the vectors."""
-        rows = self.labelled if self.mask is None else self.labelled.take(np.flatnonzero(self.mask))
-        return np.linalg.eigh(np.asarray(rows.whole().double().outer(), dtype=np.float64))
+        if self.mask is None:
+            return np.linalg.eigh(np.asarray(self.labelled.whole().double().outer(), dtype=np.float64))
+        rows = self.labelled.take(np.flatnonzero(self.mask))
+        products = np.asarray(rows.whole().double().outer(), dtype=np.float64)
+        return np.linalg.eigh(self.factor * products * self.factor.T)
 
 
 def projected(S: np.ndarray, W: np.ndarray, SW: np.ndarray) -> np.ndarray:
