@@ -332,6 +332,7 @@ class TwoStage(Decisions, KernelForm, LinearReducer):
         "solver": [StrOptions({"two-stage", "direct"})],
     }
     _target_gap = 1.0
+    _uses_unlabelled = False
     _moments: Any
     _stream_classes: Any
 

@@ -65,7 +65,7 @@ class KrylovProblem(RidgeProblem):
         tol: float,
         max_iter: int,
         random_state: Any,
-        callback: Callable[[int, float], None] | None,
+        callback: Callable[[int, float], Any] | None,
     ) -> None:
         counted = rows if mask is None else Weighted(rows, mask)
         n_counted = rows.shape[0] if mask is None else int(mask.sum())

@@ -349,7 +349,8 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
                 )
                 self._forms.append(form)
                 budget -= form.n_bytes
-                progress(i + 1, 0.0)
+                if progress(i + 1, 0.0):
+                    break
 
     def _learn_labels(self, labels: Labels, full: bool = True) -> None:
         """Weight the views by the labels, and store score, embedding and predictions.

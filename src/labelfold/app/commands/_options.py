@@ -92,6 +92,7 @@ TableOut = Annotated[
 _WORDS = {
     "y": "the target",
     "only_missing": 'give --label-free ""',
+    "mark_missing": "give --label-free -1",
     "regression": "give --task regression",
     "classification": "--task is classification",
 }

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labelfold.base import TaskScore, measure_of
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels, marks_known, read_labels
 from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses, read_groups
 from labelfold.rows import short_indices
 from labelfold.utils import available_if
@@ -534,7 +534,8 @@ def fit_grouped(model: Any, X: Any, y: Any, groups: Groups | None) -> Any:
     1
     """
     last = model[-1] if isinstance(model, Pipeline) else model
-    if groups is None or "groups" not in signature(last.fit).parameters:
-        return model.fit(X, y)
-    step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return model.fit(X, y, **{f"{step}groups": groups.codes})
+    with marks_known():
+        if groups is None or "groups" not in signature(last.fit).parameters:
+            return model.fit(X, y)
+        step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+        return model.fit(X, y, **{f"{step}groups": groups.codes})
