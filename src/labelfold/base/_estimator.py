@@ -382,7 +382,7 @@ class LinearReducer(Reducer):
                 f"X has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "
                 "transform returns"
             )
-        return (Z @ self._back(Z.shape[1]) + self.mean_).astype(Z.dtype, copy=False)
+        return alike(X, (Z @ self._back(Z.shape[1]) + self.mean_).astype(Z.dtype, copy=False))
 
     def _back(self, p: int) -> np.ndarray:
         """Return the matrix (p, d) that makes rows, less their mean, of the first p components."""
