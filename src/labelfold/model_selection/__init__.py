@@ -4,10 +4,10 @@ scikit-learn's splitters treat -1 as a class, test on unlabelled rows, or raise 
 unlabelled row in training and test on held-out labelled rows. They can be passed as ``cv=`` to scikit-learn, with y
 in any form that the estimators take.
 
-``scoring="accuracy"``, and any other scorer of scikit-learn, counts -1 as a class of its own when y is partly labelled,
-and raises an error for NaN and None. Leave ``scoring`` out, as in the example, so that the estimator's own ``score``
-leaves unlabelled rows out, or pass ``scoring=LabelledScorer("accuracy")`` or another measure. With these splitters the
-rows to test on are labelled, and every scorer is right.
+``scoring="accuracy"``, like any other scorer of scikit-learn, counts -1 in a partly labelled y as a class of its own,
+and raises an error for NaN and None. Leave ``scoring`` out, as in the example: the ``score`` of the estimators leaves
+unlabelled rows out. For another measure pass ``scoring=LabelledScorer("balanced_accuracy")``. With the splitters of
+this module all test rows are labelled, and every scorer is right.
 
 Examples
 --------
