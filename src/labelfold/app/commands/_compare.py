@@ -196,7 +196,7 @@ def _compare(
             except NothingHeldOut as nothing:
                 if not save:
                     raise
-                how = {name: settings.get(name) for name in ("random_state", "class_weight")}
+                how: dict[str, Any] = {name: settings.get(name) for name in ("random_state", "class_weight")}
                 list_files(output, write_labelfold_alone(nothing, table, output, safe_csv, to_table, **how))
                 return
         interrupted = found.interrupted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def read_class_weight(given: Any, labels: Labels) -> Any:
         if label not in codes:
             names = ", ".join(map(str, known[:20]))
             raise ValueError(f"There is no class {label!r} to weigh; there are {names}.")
-        if not isinstance(weight, Real) or not 0 < weight < np.inf:
+        if not isinstance(weight, int | float | np.number) or not 0 < weight < np.inf:
             raise ValueError(f"The weight of the class {label!r} is a number above 0, not {weight!r}.")
         weights[codes[label]] = float(weight)
     return weights
