@@ -21,6 +21,7 @@ FILES = sorted(HOUSE.rglob("*.py"))
 # From the bottom up. A room is a package, or a module beside the packages; it imports itself and rooms above it here.
 LAYERS = [
     {"utils"},
+    {"saved"},
     {"rows", "labels"},
     {"base"},
     {"numerics"},
@@ -28,7 +29,6 @@ LAYERS = [
     {"model_selection"},
     {"discriminant", "factorization", "subspace", "semi_supervised"},
     {"tables"},
-    {"saved"},
     {"app/io"},
     {"app/registry"},
     {"app/compare"},
