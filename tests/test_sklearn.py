@@ -1,5 +1,7 @@
 """scikit-learn's own checks, for every public estimator."""
 
+from email.message import Message
+
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -22,6 +24,8 @@ from labelfold import (
     LapRLS,
     NMFAlpha,
 )
+from labelfold.base import RowsEstimator
+from labelfold.utils import documentation
 
 
 class CanonicalCorrelation(CCA):
@@ -100,6 +104,20 @@ def test_a_notebook_shows_estimators_as_scikit_learns(name):
     if issubclass(made, BaseEstimator):
         assert made._repr_html_ is BaseEstimator._repr_html_
         assert 'class="sk-top-container' in made()._repr_html_()
+
+
+def test_a_notebook_links_to_the_documentation_that_the_package_names(monkeypatch):
+    module = "labelfold.utils._messages"
+    for address, link in [
+        ("Documentation, https://example.org/labelfold/", "https://example.org/labelfold/api/LDA.html"),
+        ("Source, https://example.org/code", ""),
+    ]:
+        message = Message()
+        message["Project-URL"] = address
+        monkeypatch.setattr(f"{module}.metadata", lambda _, message=message: message)
+        monkeypatch.setattr(RowsEstimator, "_doc_link_template", documentation())
+        assert LDA()._get_doc_link() == link
+        assert (f'href="{link}#:~:text=ridge' in LDA()._repr_html_()) == bool(link)  # a parameter's own link
 
 
 def test_every_public_estimator_is_checked():

@@ -89,6 +89,60 @@ def public_path(module: str, name: str) -> str | None:
     return None
 
 
+# The key of the class in a dict that stands for an object.
+_CLASS = "class of labelfold"
+
+
+def plain(value: Any, _done: dict[int, tuple[Any, Any]] | None = None) -> Any:
+    """Return dicts in place of objects of labelfold, at any depth of dicts, lists and tuples; `rebuilt` undoes it.
+
+    A model file then names no class but the estimator's own. An object that occurs twice becomes one dict.
+
+    Examples
+    --------
+    >>> from labelfold import saved
+    >>> unit = saved.UnitSpread().fit([[0.0], [4.0]])
+    >>> told = plain([unit])
+    >>> told[0]["class of labelfold"], rebuilt(told)[0].scale_
+    ('labelfold.saved.UnitSpread', 2.0)
+    """
+    done = {} if _done is None else _done
+    if id(value) in done:
+        return done[id(value)][1]
+    made = value
+    if type(value) is dict:
+        made = {key: plain(one, done) for key, one in value.items()}
+    elif type(value) in (list, tuple):
+        made = type(value)(plain(one, done) for one in value)
+    elif type(value).__module__.startswith("labelfold."):
+        path = public_path(type(value).__module__, type(value).__name__)
+        made = value if path is None else {_CLASS: path, "state": plain(value.__getstate__(), done)}
+    done[id(value)] = value, made  # the value is kept, so that no other gets its id
+    return made
+
+
+def rebuilt(value: Any, _done: dict[int, Any] | None = None) -> Any:
+    """Return the objects that `plain` made dicts of. Only classes that this module lists are made."""
+    done = {} if _done is None else _done
+    if id(value) in done:
+        return done[id(value)]
+    made = value
+    if type(value) is dict and _CLASS in value:
+        home, _, attribute = public_paths()[value[_CLASS]].partition(":")
+        kind, state = getattr(import_module(home), attribute), rebuilt(value["state"], done)
+        made = kind.__new__(kind)
+        if hasattr(made, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            made.__dict__.update(state)
+    elif type(value) is dict:
+        made = {key: rebuilt(one, done) for key, one in value.items()}
+    elif type(value) in (list, tuple):
+        made = type(value)(rebuilt(one, done) for one in value)
+    done[id(value)] = made
+    return made
+
+
 def __getattr__(name: str) -> Any:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(_PLACES)}")
@@ -97,4 +151,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*_PLACES, "public_path", "public_paths"]
+    return [*_PLACES, "plain", "public_path", "public_paths", "rebuilt"]

@@ -25,12 +25,15 @@ class Descent(NamedTuple):
     objective : list of float
         The objective after each iteration.
     converged, interrupted : bool
+    stopped : bool
+        Whether the callback ended it.
     """
 
     state: Any
     objective: list[float]
     converged: bool
     interrupted: bool
+    stopped: bool = False
 
 
 class Iterative:
@@ -51,9 +54,8 @@ class Iterative:
         options = {"tol": self.tol, **options}
         with single_blas(), Progress(name, self.max_iter, self.verbose) as progress:
             keep = self.on_interrupt == "keep"
-            found = descend(
-                iterates, max_iter=self.max_iter, keep_on_interrupt=keep, callback=progress, **options
-            )
+            given: dict[str, Any] = {"max_iter": self.max_iter, "begin": progress.begin, "callback": progress}
+            found = descend(iterates, keep_on_interrupt=keep, **given | options)
         warn_of_early_end(found, name, self.tol)
         self.objective_: np.ndarray = np.array(found.objective)
         self.n_iter_: int = len(found.objective)
@@ -67,7 +69,8 @@ def descend(
     tol: float | None,
     start: tuple[Any, float] | None = None,
     keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
+    begin: Callable[[], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> Descent:
     """Iterate until an iteration lowers the objective by at most ``tol``, relative to it.
 
@@ -87,8 +90,11 @@ def descend(
         The initial state and its objective, if they are known.
     keep_on_interrupt : bool, default=False
         Whether Ctrl-C ends only the iterations, and the last state is returned.
+    begin : callable, optional
+        Called before each iteration.
     callback : callable, optional
-        Called after each iteration with its number and the relative decrease; after the first only with ``start``.
+        Called after each iteration with its number and the relative decrease, infinite after the first without
+        ``start``. If it returns true, the descent ends.
 
     Returns
     -------
@@ -103,9 +109,11 @@ def descend(
     if last is not None:
         _check_finite(last)
     objective: list[float] = []
-    converged, interrupted, rose = False, False, False
+    converged, interrupted, stopped, rose = False, False, False, False
     try:
         for iteration in range(1, max_iter + 1):
+            if begin is not None:
+                begin()
             try:
                 new, value = iterates.send(rose) if iteration > 1 else next(iterates)
             except StopIteration:
@@ -118,10 +126,9 @@ def descend(
                 state, last = new, value
             del new  # it may be large
             objective.append(value if last is None else last)
-            if callback is not None and np.isfinite(fall):
-                callback(iteration, max(fall, 0.0))
+            stopped = callback is not None and bool(callback(iteration, max(fall, 0.0)))
             converged = not rose and tol is not None and fall <= tol
-            if converged:
+            if converged or stopped:
                 break
         if rose:  # the last state was rejected
             objective.pop()
@@ -132,7 +139,7 @@ def descend(
         interrupted = True
     finally:
         iterates.close()
-    return Descent(state, objective, converged, interrupted)
+    return Descent(state, objective, converged, interrupted, stopped)
 
 
 def _check_finite(value: float) -> None:

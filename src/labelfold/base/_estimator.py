@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial, wraps
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -19,6 +20,7 @@ from labelfold.rows import (
     Centered,
     Featurized,
     Rows,
+    alike,
     all_finite,
     as_rows,
     dense_block_rows,
@@ -27,10 +29,15 @@ from labelfold.rows import (
     validated_rows,
 )
 from labelfold.utils import (
+    CALLBACKS,
+    RUNNING,
+    CallbackSupportMixin,
     Interval,
     StrOptions,
     available_if,
+    documentation,
     fit_context,
+    fit_task,
 )
 
 _COUNT = Interval(Integral, 1, None, closed="left")
@@ -78,7 +85,7 @@ _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 _LOG_ODDS = 2.0
 
 
-class RowsEstimator(BaseEstimator):
+class RowsEstimator(CallbackSupportMixin, BaseEstimator):
     """An estimator that reads its data as rows, from every container."""
 
     task_: str
@@ -94,6 +101,13 @@ class RowsEstimator(BaseEstimator):
 
     # Whether `fit` needs y.
     _needs_labels: ClassVar[bool] = True
+
+    # Whether `fit` learns from unlabelled rows.
+    _uses_unlabelled: ClassVar[bool] = True
+
+    # Where a notebook links to: the documentation of the project, where its package names one.
+    _doc_link_module = "labelfold"
+    _doc_link_template = documentation()
 
     if TYPE_CHECKING:  # methods of scikit-learn, which has no types
 
@@ -127,19 +141,20 @@ class RowsEstimator(BaseEstimator):
 
     def _read_weighted(self, y: Any, sample_weight: Any, n_rows: int) -> tuple[Labels, np.ndarray | None]:
         """Return the labels of the rows, with their weights, and the weights of all rows, None if all are 1."""
-        weights = read_weights(sample_weight, n_rows)
+        weights = read_weights(to_host(sample_weight), n_rows)
         return self._read_labels(y, n_rows, weights), weights
 
     def _read_labels(self, y: Any, n_rows: int | None, weights: np.ndarray | None = None) -> Labels:
         """Return the labels of the rows. All estimators read y through this method."""
         return read_labels(
-            to_host(y) if hasattr(y, "cpu") else y,  # a tensor may be on a device
+            to_host(y),
             n_rows,
             unlabeled=self.unlabeled,
             task=getattr(self, "task", "auto"),
             allowed=self._allowed,
             estimator=type(self).__name__,
             weights=weights,
+            uses_unlabelled=self._uses_unlabelled,
         )
 
     def _keep_task(self, task: str, classes: np.ndarray, flat: bool = True) -> None:
@@ -162,6 +177,7 @@ class RowsEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = self._needs_labels
+        tags.array_api_support = True
         return tags
 
 
@@ -216,17 +232,31 @@ def fitting(fit: _Fit) -> _Fit:
 
     @wraps(fit)
     def in_range(self: Any, *args: Any, **options: Any) -> Any:
+        task = fit_task(self, fit, args, options) if hasattr(self, "_skl_callbacks") else nullcontext()
+        outer = RUNNING.set(
+            None
+        )  # the iterations of an estimator inside another are not those of the outer one
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), task:
                 fitted = fit(self, *args, **options)
+                if not all(all_finite(value) for name, value in vars(self).items() if name.endswith("_")):
+                    raise ArithmeticError("a learned number is not finite")
         except (np.linalg.LinAlgError, ArithmeticError) as error:
             raise _out_of_range(self) from error
-        if not all(all_finite(value) for name, value in vars(self).items() if name.endswith("_")):
-            raise _out_of_range(self)
+        finally:
+            RUNNING.reset(outer)
         return fitted
 
-    checked: Any = fit_context(prefer_skip_nested_validation=True)(in_range)
-    return checked
+    checked = fit_context(prefer_skip_nested_validation=True)(in_range)
+
+    @wraps(fit)
+    def outermost(self: Any, *args: Any, **options: Any) -> Any:
+        running = RUNNING.get()
+        # scikit-learn's context ends the callbacks of an estimator, which a fit within its own fit must not do
+        is_inner = running is not None and running.estimator is self
+        return (fit if is_inner else checked)(self, *args, **options)
+
+    return cast("_Fit", outermost)
 
 
 def finite(model: Any, made: Any) -> Any:
@@ -352,7 +382,7 @@ class LinearReducer(Reducer):
                 f"X has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "
                 "transform returns"
             )
-        return (Z @ self._back(Z.shape[1]) + self.mean_).astype(Z.dtype, copy=False)
+        return alike(X, (Z @ self._back(Z.shape[1]) + self.mean_).astype(Z.dtype, copy=False))
 
     def _back(self, p: int) -> np.ndarray:
         """Return the matrix (p, d) that makes rows, less their mean, of the first p components."""
@@ -401,16 +431,16 @@ class TaskScore:
         -------
         score : float
         """
-        found = self.predict(X)  # type: ignore[attr-defined]
+        found = to_host(self.predict(X))  # type: ignore[attr-defined]
         task = "regression" if self.task_ == "regression" else "classification"
         known, truth = score_targets(
-            y,
+            to_host(y),
             len(found),
             unlabeled=self.unlabeled,  # type: ignore[attr-defined]
             task=task,
             classes=getattr(self, "classes_", None),
         )
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        weight = None if sample_weight is None else np.asarray(to_host(sample_weight))[known]
         return float(measure_of(task)(truth, found[known], sample_weight=weight))
 
 
@@ -450,7 +480,7 @@ class Decisions(TaskScore):
         F = self._scores_of_new(X)
         if not self._rules_out:
             F = finite(self, F)
-        return F[:, 0] if self.task_ == "binary" else F
+        return alike(X, F[:, 0] if self.task_ == "binary" else F)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class, the labels or the numbers of each row.
@@ -465,7 +495,7 @@ class Decisions(TaskScore):
         y : ndarray of shape (n,) or (n, c)
             Classes, 0/1 for multi-label, numbers for regression.
         """
-        return self._decide(self._scores_of_new(X))
+        return alike(X, self._decide(self._scores_of_new(X)))
 
     @available_if(classifies)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -484,7 +514,7 @@ class Decisions(TaskScore):
         p : ndarray of shape (n, c)
             Columns in the order of ``classes_``.
         """
-        return self._shares(self._scores_of_new(X))
+        return alike(X, self._shares(self._scores_of_new(X)))
 
     @available_if(classifies)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -499,7 +529,7 @@ class Decisions(TaskScore):
         -------
         log_p : ndarray of shape (n, c)
         """
-        return log_probabilities(self._log_odds(self._scores_of_new(X)), self.task_)
+        return alike(X, log_probabilities(self._log_odds(self._scores_of_new(X)), self.task_))
 
     def _scores_of_new(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
@@ -508,9 +538,9 @@ class Decisions(TaskScore):
 
     def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
         """Return a label for every training row: the given one, or the one predicted from its row of H."""
-        of_rows = ("embedding_", "row_offsets_", "transduction_")
+        left_out = ("embedding_", "row_offsets_", "transduction_", *CALLBACKS)
         own = object.__new__(type(self))
-        vars(own).update({name: value for name, value in vars(self).items() if name not in of_rows})
+        vars(own).update({name: value for name, value in vars(self).items() if name not in left_out})
         return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:

@@ -52,8 +52,8 @@ def probabilities(log_odds: np.ndarray, task: str) -> np.ndarray:
 def log_probabilities(log_odds: np.ndarray, task: str) -> np.ndarray:
     """Return the logarithms of `probabilities`, without underflow.
 
-    >>> log_probabilities(np.array([[-1000.0]]), "binary").tolist()
-    [[0.0, -1000.0]]
+    >>> log_probabilities(np.array([[-1000.0]]), "binary").round(9).tolist()
+    [[-0.0, -1000.0]]
     """
     if task == "multiclass":
         return log_softmax(log_odds, axis=1)

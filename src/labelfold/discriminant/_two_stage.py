@@ -389,6 +389,7 @@ class TwoStage(LinearScores, Decisions, KernelForm, LinearReducer):
     # Whether `_fit_predictions` needs X_c'Z.
     _has_loadings = False
     class_weight: dict[Any, float] | str | None
+    _uses_unlabelled = False
     _moments: Any
     _stream_classes: Any
 

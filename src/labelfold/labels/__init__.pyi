@@ -7,6 +7,9 @@ from ._labels import (
     read_labels as read_labels,
     score_targets as score_targets,
 )
+from ._marks import (
+    marks_known as marks_known,
+)
 from ._weights import (
     class_weighted as class_weighted,
     loss_weights as loss_weights,

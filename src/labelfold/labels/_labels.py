@@ -17,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
+from labelfold.labels._marks import warn_of_left_out, warn_of_two_classes
 from labelfold.labels._wording import wording
 from labelfold.utils import safe_indexing, warn_user
 
@@ -158,6 +159,7 @@ def read_labels(
     allowed: Collection[str] = ("binary", "multiclass"),
     estimator: str = "This estimator",
     weights: np.ndarray | None = None,
+    uses_unlabelled: bool = True,
 ) -> Labels:
     """Read y: which rows are labelled, in which task, with which values. y is not modified.
 
@@ -180,6 +182,9 @@ def read_labels(
         The estimator's name, for messages.
     weights : ndarray of shape (n,), optional
         Weights of the rows. A row of weight 0 is read as if it had no label.
+    uses_unlabelled : bool, default=True
+        Whether the estimator learns from unlabelled rows. If not, and `unlabeled` is no more frequent in y than a
+        class, there is a warning: it may be a class itself.
 
     Returns
     -------
@@ -225,10 +230,10 @@ def read_labels(
     else:
         found, values, index, signs = _read_column(array, rows, unlabeled, task)
         if signs:
-            warn_user(
-                f"The only values of {wording().y} are -1 and +1, which are read as two classes; "
-                f"{wording().only_missing} to silence this warning."
-            )
+            n_marked = int((values == -1).sum())
+            warn_of_two_classes(n_marked, len(values) - n_marked)
+        elif found == "classes" and not uses_unlabelled and (marked := _marked(array, unlabeled)).any():
+            warn_of_left_out(values, int(marked.sum()), unlabeled, estimator)
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
     if weights is not None and len(index):

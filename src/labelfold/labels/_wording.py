@@ -18,12 +18,15 @@ class Wording:
         The name of y within a sentence.
     only_missing : str
         How to request that only missing values mean unlabelled.
+    mark_missing : str
+        How to say that rows with a value are unlabelled.
     regression, classification : str
         How to request regression, and how classification was requested.
     """
 
     y: str = "y"
     only_missing: str = "pass unlabeled=None"
+    mark_missing: str = "mark those rows by NaN"
     regression: str = 'pass task="regression"'
     classification: str = 'task is "classification"'
 

@@ -4,6 +4,11 @@ scikit-learn's splitters treat -1 as a class, test on unlabelled rows, or raise 
 unlabelled row in training and test on held-out labelled rows. They can be passed as ``cv=`` to scikit-learn, with y
 in any form that the estimators take.
 
+``scoring="accuracy"``, like any other scorer of scikit-learn, counts -1 in a partly labelled y as a class of its own,
+and raises an error for NaN and None. Leave ``scoring`` out, as in the example: the ``score`` of the estimators leaves
+unlabelled rows out. For another measure pass ``scoring=LabelledScorer("balanced_accuracy")``. With the splitters of
+this module all test rows are labelled, and every scorer is right.
+
 Examples
 --------
 >>> import numpy as np

@@ -30,7 +30,7 @@ Predict = Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray] | None]
 class LabelProblem:
     """One training problem.
 
-    Attributes
+    Parameters
     ----------
     repeat, budget : int
         Number of the draw, and number of labels that are kept.
@@ -109,7 +109,24 @@ class LabelBudgetSplit(BaseCrossValidator):
         self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows to train on, the unlabelled ones and ``budget`` others, and the rows to test on."""
+        """Yield the rows of each problem; see `problems`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Only its number of rows is used; it may be None.
+        y : array-like of shape (n,) or (n, c)
+            Labels in any form that the estimators take.
+        groups : array-like of shape (n,), optional
+            Rows with an equal value belong together.
+
+        Yields
+        ------
+        train : ndarray
+            Rows to train on: the unlabelled ones and ``budget`` others.
+        test : ndarray
+            Rows to test on.
+        """
         known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
         never = np.setdiff1d(np.arange(known.n), known.index)
         for _, _, test, kept in self._draws(known):
@@ -141,7 +158,21 @@ class LabelBudgetSplit(BaseCrossValidator):
             yield LabelProblem(repeat, budget, train, hidden[train], test, kept)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits; y is needed if the budgets depend on it."""
+        """Return the number of splits.
+
+        Parameters
+        ----------
+        X : object
+            As in `split`; it may be None.
+        y : array-like of shape (n,) or (n, c), optional
+            Labels, which are needed if the budgets depend on them.
+        groups : array-like of shape (n,), optional
+            As in `split`.
+
+        Returns
+        -------
+        n_splits : int
+        """
         if self.budgets is not None:
             return self.n_repeats * len(self.budgets)
         known = LabelStrata.of(X, y, self.unlabeled, self.task, groups)
@@ -235,6 +266,10 @@ def default_budgets(y: Any, test_size: float = 0.3, *, unlabeled: Any = -1) -> l
         The share of labelled rows held out.
     unlabeled : number, str or None, default=-1
         The value of y that marks an unlabelled row; missing values always do.
+
+    Returns
+    -------
+    budgets : list of int
 
     Examples
     --------
@@ -381,10 +416,27 @@ def fold_scores(
     measure: Callable[..., Any],
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the score of each candidate in each fold, (folds, candidates), without folds that cannot be fitted.
+    """Return the score of each candidate in each fold, without folds that cannot be fitted.
 
-    With weights, one for each row, ``measure`` gets those of the test rows as ``sample_weight``.
+    Parameters
+    ----------
+    splits : iterable of (ndarray, ndarray)
+        The rows to train on and to test on, of each fold.
+    predict : callable
+        Takes both, and returns the predictions of each candidate; None if the fold cannot be fitted.
+    truth : ndarray of shape (l, ...)
+        The labels.
+    measure : callable
+        The score of labels and their predictions.
+    weights : ndarray of shape (l,), optional
+        Weights of the rows; ``measure`` gets those of the test rows as ``sample_weight``.
 
+    Returns
+    -------
+    scores : ndarray of shape (folds, candidates)
+
+    Examples
+    --------
     >>> fold_scores([([0], [1])], lambda train, test: [[3], [4]], np.array([4, 4]), lambda y, z: (y == z).all())
     array([[0., 1.]])
     """
@@ -399,8 +451,26 @@ def fold_scores(
 def left_out_guesses(
     splits: Iterable[Split], predict: Predict, truth: np.ndarray, n_candidates: int = 1
 ) -> np.ndarray:
-    """Return the out-of-fold predictions of each candidate, (candidates, l, ...); 0 for rows never held out.
+    """Return the out-of-fold predictions of each candidate.
 
+    Parameters
+    ----------
+    splits : iterable of (ndarray, ndarray)
+        The rows to train on and to test on, of each fold.
+    predict : callable
+        Takes both, and returns the predictions of each candidate; None if the fold cannot be fitted.
+    truth : ndarray of shape (l, ...)
+        The labels, of which only the shape is used.
+    n_candidates : int, default=1
+        Number of candidates.
+
+    Returns
+    -------
+    guesses : ndarray of shape (candidates, l, ...)
+        0 for rows that are never held out.
+
+    Examples
+    --------
     >>> left_out_guesses([([0], [1])], lambda train, test: [[3]], np.array([4.0, 4.0])).tolist()
     [[0.0, 3.0]]
     """

@@ -21,7 +21,7 @@ _CAUTION = 10
 class Groups:
     """A partition of rows.
 
-    Attributes
+    Parameters
     ----------
     codes : ndarray of shape (n,)
         The group of each row, from 0 to the number of groups less one.
@@ -40,7 +40,17 @@ class Groups:
 
     @classmethod
     def single(cls, n: int) -> Groups:
-        """Return n rows that do not belong together."""
+        """Return n rows that do not belong together.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+
+        Returns
+        -------
+        groups : Groups
+        """
         return cls(np.arange(n))
 
     @cached_property
@@ -54,17 +64,47 @@ class Groups:
         return len(self) == len(self.codes)
 
     def take(self, index: np.ndarray) -> Groups:
-        """Return the groups of some rows, numbered anew."""
+        """Return the groups of some rows, numbered anew.
+
+        Parameters
+        ----------
+        index : ndarray
+            The rows.
+
+        Returns
+        -------
+        groups : Groups
+        """
         return Groups(np.unique(self.codes[index], return_inverse=True)[1].ravel())
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of values (..., n) over each group, (..., groups)."""
+        """Return the sum of values over each group.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n)
+            Values of the rows.
+
+        Returns
+        -------
+        sums : ndarray of shape (..., groups)
+        """
         out = np.zeros((len(self), *values.shape[:-1]))
         np.add.at(out, self.codes, np.moveaxis(values, -1, 0))
         return np.moveaxis(out, 0, -1)
 
     def without(self, values: np.ndarray) -> np.ndarray:
-        """Return for each row the sum of values (..., n) over all rows outside its group."""
+        """Return for each row the sum of values over all rows outside its group.
+
+        Parameters
+        ----------
+        values : ndarray of shape (..., n)
+            Values of the rows.
+
+        Returns
+        -------
+        sums : ndarray of shape (..., n)
+        """
         return values.sum(axis=-1, keepdims=True) - self.sums(values)[..., self.codes]
 
     @cached_property
@@ -80,6 +120,17 @@ class Groups:
     def joined(self, other: Groups) -> Groups:
         """Return the finest groups that hold the rows of each group of both together.
 
+        Parameters
+        ----------
+        other : Groups
+            Another partition of the same rows.
+
+        Returns
+        -------
+        groups : Groups
+
+        Examples
+        --------
         >>> Groups(np.array([0, 0, 1, 2])).joined(Groups(np.array([0, 1, 1, 2]))).codes.tolist()
         [0, 0, 0, 1]
         """
@@ -96,6 +147,17 @@ class Groups:
     def first(self, preferred: np.ndarray) -> np.ndarray:
         """Return one row of each group, ascending: the first of those in a mask, if there are any.
 
+        Parameters
+        ----------
+        preferred : ndarray of bool of shape (n,)
+            The mask.
+
+        Returns
+        -------
+        rows : ndarray of shape (groups,)
+
+        Examples
+        --------
         >>> Groups(np.array([0, 0, 1, 1])).first(np.array([False, True, False, False])).tolist()
         [1, 2]
         """
@@ -103,17 +165,40 @@ class Groups:
         return np.sort(order[np.unique(self.codes[order], return_index=True)[1]])
 
     def n_groups_by_class(self, codes: np.ndarray) -> np.ndarray:
-        """Return the number of groups that hold each class, given the class codes of the rows."""
+        """Return the number of groups that hold each class.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n,)
+            The class of each row, from 0.
+
+        Returns
+        -------
+        counts : ndarray of shape (c,)
+        """
         pairs = np.unique(np.column_stack([self.codes, codes]), axis=0)
         return np.bincount(pairs[:, 1], minlength=int(codes.max(initial=-1)) + 1)
 
     def effective(self, values: np.ndarray, weights: np.ndarray | None = None) -> float:
-        """Return the number of independent rows with as much information about the mean of values (n,).
+        """Return the number of independent rows with as much information about a mean.
 
         It is n / (1 + (m - 1) r), with m the mean size of the group of a row, and r the correlation within groups
         (from the analysis of variance), which is drawn towards 1 if there are few groups. With weights it is the
         number whose mean has the variance of the weighted mean: a row of weight 2 is one row.
 
+        Parameters
+        ----------
+        values : ndarray of shape (n,)
+            The values of the rows whose mean it is.
+        weights : ndarray of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        n_rows : float
+
+        Examples
+        --------
         >>> Groups(np.repeat([0, 1], 5)).effective(np.repeat([0.0, 1.0], 5))
         2.0
         >>> Groups.single(3).effective(np.zeros(3), np.array([1.0, 1.0, 2.0]))
@@ -203,6 +288,11 @@ def read_groups(groups: Any, n_rows: int) -> Groups:
     groups : array-like of shape (n,)
         Names or numbers, equal for rows that belong together. None, NaN and "" are missing.
     n_rows : int
+        Number of rows, n.
+
+    Returns
+    -------
+    Groups
 
     Examples
     --------
@@ -265,6 +355,10 @@ def copies_of(own: np.ndarray, rest: np.ndarray, n_draws: int = 999, level: floa
         Hashes of the labelled rows, and of some or all of the other rows; see `row_hashes`.
     n_draws, level : int, float
         Number of draws, and level, of the test.
+
+    Returns
+    -------
+    Copies
 
     Examples
     --------

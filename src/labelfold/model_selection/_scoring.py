@@ -134,6 +134,10 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
         The standard error of the best; from its scores when None, as if they were independent. With 0 the best
         candidate is chosen, the smallest one if several are equal up to round-off.
 
+    Returns
+    -------
+    index : int
+
     Examples
     --------
     >>> one_standard_error(np.array([[0.7], [0.9], [0.9]]), np.array([3, 2, 1]), 0.0)
@@ -153,8 +157,21 @@ def one_standard_error(scores: np.ndarray, sizes: np.ndarray, error: float | Non
 def default_ridge(n_labelled: float, spread: float, share: float = 0.01) -> float:
     """Return the ridge of "auto", a share of the sum of squared distances of labelled rows from their mean.
 
-    ``spread`` is the mean squared distance of rows, ``n_labelled`` their total weight.
+    Parameters
+    ----------
+    n_labelled : int
+        Number of labelled rows, or the sum of their weights.
+    spread : float
+        Mean squared distance of the rows from their mean.
+    share : float, default=0.01
+        The share.
 
+    Returns
+    -------
+    ridge : float
+
+    Examples
+    --------
     >>> default_ridge(50, 4.0)
     2.0
     """
@@ -184,6 +201,10 @@ def chosen_ridge(
         each ridge; None if the fold cannot be fitted.
     zero : bool
         Whether a ridge may be 0.
+
+    Returns
+    -------
+    ridge : float
     """
     if isinstance(model.ridge, str):
         ridges = spread * np.logspace(-4, 4, 9)

@@ -34,7 +34,7 @@ def block_cg(
     *,
     tol: float,
     max_iter: int,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
     norms: np.ndarray | None = None,
     patience: float = math.inf,
 ) -> BlockCG:
@@ -100,8 +100,8 @@ def block_cg(
         add_product(spare, P, Z.T)
         P, spare = spare, P
         residuals.append(relative(C))
-        if callback is not None:
-            callback(len(residuals) - 1, residuals[-1])
+        if callback is not None and callback(len(residuals) - 1, residuals[-1]):
+            break
     return BlockCG(X, residuals[-1], len(residuals) - 1, residuals[-1] <= tol)
 
 
@@ -196,7 +196,7 @@ def shifted_cg(
     max_iter: int,
     norms: np.ndarray | None = None,
     patience: float = math.inf,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> list[BlockCG]:
     r"""Solve (A + g I) X = B for several ridges g > 0 and all right-hand sides at once.
 
@@ -267,8 +267,8 @@ def shifted_cg(
         P += Q
         for shift in busy:
             shift.turn(Q, below)
-        if callback is not None:
-            callback(n_iter, max(shift.residuals[-1] for shift in busy))
+        if callback is not None and callback(n_iter, max(shift.residuals[-1] for shift in busy)):
+            break
     return [shift.answer(tol) for shift in shifts]
 
 
@@ -330,7 +330,7 @@ def preconditioned_cg(
     rest: np.ndarray | None = None,
     tol: float,
     max_iter: int,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
     patience: float = math.inf,
 ) -> BlockCG:
     """Solve (A + ridge I) X = B, preconditioned by a sketch of A, or by its diagonal, if one is given.

@@ -64,7 +64,7 @@ class KrylovProblem(RidgeProblem):
         tol: float,
         max_iter: int,
         random_state: Any,
-        callback: Callable[[int, float], None] | None,
+        callback: Callable[[int, float], Any] | None,
     ) -> None:
         self.mean, self.size = weighted_mean(rows, T.weights), max(rows.shape)
         near = Centered(rows, self.mean)

@@ -70,7 +70,7 @@ def ridge_problem(
     max_iter: int = 1000,
     max_gram_bytes: int = MAX_GRAM_BYTES,
     random_state: Any = 0,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> RidgeProblem:
     """Read the data of a ridge regression, so that it can be solved for several ridges.
 

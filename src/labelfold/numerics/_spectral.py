@@ -62,7 +62,7 @@ def largest_eigenvectors(
     eps: float,
     max_iter: int,
     block: int | None = None,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> Eigen:
     """Return the algebraically largest eigenvalues of a symmetric A, and their eigenvectors.
 
@@ -127,10 +127,9 @@ def largest_eigenvectors(
         norms = np.linalg.norm(R, axis=0)
         goals = np.maximum(tol * np.abs(theta[:n_kept]), _ROUND_OFF * eps * norm)
         residual = float((tol * norms[:k] / np.where(goals[:k] > 0, goals[:k], 1.0)).max())
-        if callback is not None:
-            callback(n_iter, residual)
+        stopped = callback is not None and callback(n_iter, residual)
         is_done = (norms[:k] <= goals[:k]).all() or m in (old, d)
-        if is_done or n_iter == max_iter:
+        if is_done or stopped or n_iter == max_iter:
             return Eigen(theta[:n_kept], vectors, norm, residual, n_iter, bool(is_done))
         # The residuals that have not converged span what the next product would add to the Krylov space.
         pending = np.flatnonzero(norms > goals)[:block]

@@ -3,6 +3,7 @@ from ._blocks import (
     dense_block_rows as dense_block_rows,
 )
 from ._containers import (
+    alike as alike,
     as_rows as as_rows,
     gathered as gathered,
     stored_values as stored_values,

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import array_namespace, device, is_array_api_obj
 from scipy import sparse
+from sklearn import get_config
 from sklearn.utils.validation import validate_data
 
 from labelfold.rows._rows import Rows
+from labelfold.rows.adapters._device_blocks import has_float64, to_device
 from labelfold.rows.adapters._files import file_rows
 from labelfold.rows.adapters._local import memory_rows
 from labelfold.rows.adapters._stream import IterableRows, memmap_rows
@@ -194,6 +196,23 @@ def _check_names(estimator: Any, names: list[str], *, reset: bool) -> None:
             f"X has the columns {now}, ..., where {type(estimator).__name__} was fitted on {then}, ...; give it the "
             "same columns in the same order"
         )
+
+
+def alike(X: Any, made: np.ndarray) -> Any:
+    """Return numbers about rows as an array of the library and device of X, if scikit-learn dispatches arrays.
+
+    Otherwise, and of values such as text, they stay NumPy.
+
+    >>> alike([[1.0]], np.array(["ham"]))
+    array(['ham'], dtype='<U3')
+    """
+    numbers = made.dtype.kind in "biuf"
+    if not numbers or not get_config()["array_api_dispatch"] or is_table(X) or not is_array_api_obj(X):
+        return made
+    xp = array_namespace(X)
+    if made.dtype == np.float64 and not has_float64(xp, X):
+        made = made.astype(np.float32)
+    return to_device(xp, made, device(X))
 
 
 def gathered(value: Any) -> Any:

@@ -16,6 +16,7 @@ from labelfold.labels import Labels, class_weighted, read_weights
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
 from labelfold.rows import Featurized, Rows, row_hashes, single_blas
+from labelfold.saved import plain, rebuilt
 from labelfold.semi_supervised._blend import embed
 from labelfold.semi_supervised._calibration import calibrate
 from labelfold.semi_supervised._trees import grow
@@ -373,7 +374,8 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
                 )
                 self._forms.append(form)
                 budget -= form.n_bytes
-                progress(i + 1, 0.0)
+                if progress(i + 1, 0.0):
+                    break
 
     def _learn_labels(self, labels: Labels, full: bool = True) -> None:
         """Weight the views by the labels, and store score, embedding and predictions.
@@ -509,9 +511,13 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         return copied
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to save: everything but the training rows."""
+        """Return the state to save: everything but the training rows, without objects of other classes."""
         state = super().__getstate__()
-        return {name: value for name, value in state.items() if name not in _NOT_SAVED}
+        return plain({name: value for name, value in state.items() if name not in _NOT_SAVED})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take a saved state."""
+        super().__setstate__(rebuilt(state))
 
 
 def unsupervised(fold: LabelFold, index: np.ndarray, n_coordinates: int = 20) -> np.ndarray:

@@ -467,7 +467,7 @@ def solve_linear(
     tol: float = 1e-8,
     max_iter: int = 1000,
     rng: Any,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> LapRLSSolution:
     """Solve (X_L'X_L / l + r I + s/n^2 X'LX) W = X_L'Y / l by conjugate gradients, from products only.
 
@@ -661,6 +661,6 @@ def _min_rcond(n: int) -> float:
     return n * ROUND_OFF
 
 
-def _continued(callback: Callable[..., Any], done: int, i: int, value: float) -> None:
+def _continued(callback: Callable[..., Any], done: int, i: int, value: float) -> Any:
     """Call back with the count of iterations continued."""
-    callback(done + i, value)
+    return callback(done + i, value)

@@ -245,7 +245,8 @@ class TSVM(Decisions, RowsEstimator):
                         machines[j] = machine = anneal(
                             problem, machine, problem.weights[stage], partial(machines.__setitem__, j)
                         )
-                        progress(1 + j * stages + stage, machine.gap)
+                        if progress(1 + j * stages + stage, machine.gap):
+                            return machines
             except KeyboardInterrupt:
                 if self.on_interrupt != "keep":
                     raise

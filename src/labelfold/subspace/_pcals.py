@@ -203,7 +203,7 @@ class NestedSubspace(LinearScores, Decisions, LinearReducer, auto_wrap_output_ke
                 f"n_components={k} is more than the rank of X, {rank}; {rank} component{plural} kept",
                 UserWarning,
             )
-        elif rank < k:
+        elif rank < k and not found.stopped:
             warn_user(
                 f"{type(self).__name__} was interrupted; the {rank} component{plural} kept that it had found of {k}",
                 ConvergenceWarning,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, lstsq
@@ -446,6 +446,8 @@ class Pursuit(NamedTuple):
         Whether every direction is stationary to the tolerance.
     exhausted : bool
         Whether fewer directions were found than requested, because the rows have no more.
+    stopped : bool
+        Whether the callback ended it.
     """
 
     W: np.ndarray
@@ -457,6 +459,7 @@ class Pursuit(NamedTuple):
     n_iter: int
     converged: bool
     exhausted: bool
+    stopped: bool = False
 
 
 def pursue(
@@ -469,7 +472,7 @@ def pursue(
     max_iter: int = 200,
     random_state: int = 0,
     keep_on_interrupt: bool = False,
-    callback: Callable[[int, float], None] | None = None,
+    callback: Callable[[int, float], Any] | None = None,
 ) -> Pursuit:
     """Find directions one at a time; fewer than requested if the rank of the rows is smaller.
 
@@ -529,6 +532,7 @@ def pursue(
         search.n_iter,
         search.converged,
         path.converged,
+        path.stopped,
     )
 
 

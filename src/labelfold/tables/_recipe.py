@@ -164,7 +164,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array of shape (n, d)
-            pandas, polars, pyarrow, or anything with the Arrow interface.
+            A table of pandas, polars or pyarrow, or anything with the Arrow interface.
         y : array-like of shape (n,), optional
             Labels. They are used only to find leaks, missing cells or parts of dates that predict them, and columns
             in which labelled rows differ.
@@ -180,7 +180,22 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> np.ndarray | sp.csr_array:
-        """Fit, and return the matrix of the rows; see `fit` and `transform`."""
+        """Fit, and return the matrix of the rows.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array of shape (n, d)
+            As in `fit`.
+        y : array-like of shape (n,), optional
+            Labels, used as in `fit`.
+        groups : array-like of shape (n,), optional
+            Rows with an equal value belong together, as in `fit`.
+
+        Returns
+        -------
+        X_out : ndarray or csr_array of shape (n, k)
+            As `transform` returns it.
+        """
         table = self._table(X, reset=True)
         n = table.num_rows
         if n == 0:
@@ -232,7 +247,20 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return made
 
     def counted(self, X: Any) -> tuple[Any, Tally]:
-        """Return the matrix of the rows, and the counts of the cells that it cannot use; see `records`."""
+        """Return the matrix of the rows, and the counts of the cells that it cannot use.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            As in `transform`.
+
+        Returns
+        -------
+        X_out : ndarray or csr_array of shape (n, k)
+            As `transform` returns it.
+        tally : Tally
+            The counts, which `records` takes.
+        """
         check_is_fitted(self)
         table = self._table(X, reset=False)
         there = set(table.column_names)
@@ -245,13 +273,34 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return self._transformed(table)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``."""
+        """Return the names of the columns of the matrix, such as ``city=Paris`` and ``since: days``.
+
+        Parameters
+        ----------
+        input_features : object
+            Ignored: the columns of the table have names.
+
+        Returns
+        -------
+        names : ndarray of str of shape (k,)
+        """
         check_is_fitted(self)
         names = [name for _, made in self._parts() for name in made]
         return np.array(names, dtype=object)
 
     def row_names(self, X: Any) -> list[str] | None:
-        """Return the names of the rows, from the id columns; None if there are none."""
+        """Return the names of the rows, from the id columns.
+
+        Parameters
+        ----------
+        X : DataFrame, Arrow table or array
+            As in `transform`.
+
+        Returns
+        -------
+        names : list of str or None
+            None if there are no id columns.
+        """
         check_is_fitted(self)
         table = self._table(X, reset=False)
         columns = [
@@ -291,7 +340,17 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return self.records(tally for _, tally in in_order(self._block, blocks))
 
     def records(self, tallies: Iterable[Tally]) -> UnseenRecords:
-        """Return the records of `unseen` about blocks of rows, from their counts."""
+        """Return the records of `unseen` about blocks of rows, from their counts.
+
+        Parameters
+        ----------
+        tallies : iterable of Tally
+            The counts of each block, from `counted`.
+
+        Returns
+        -------
+        records : UnseenRecords
+        """
         whole = Tally()
         for tally in tallies:
             whole.merge(tally)
@@ -308,6 +367,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
             Largest number of lines; the last one counts the rest.
         plain : bool, default=True
             Whether to include columns of plain numbers without missing cells.
+
+        Returns
+        -------
+        lines : list of str
         """
         check_is_fitted(self)
         lines = lines_of(self.columns_, plain=plain)
@@ -318,23 +381,55 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return lines if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
 
     def leak_lines(self) -> list[str]:
-        """Return lines about the columns that are left out since they tell which rows are labelled."""
+        """Return lines about the columns that are left out since they tell which rows are labelled.
+
+        Returns
+        -------
+        lines : list of str
+        """
         check_is_fitted(self)
         return lines_of([column for column in self.columns_ if TELLS in column["how"]], plain=True)
 
     def leaks_in(self, X: np.ndarray, y: Any, groups: Any, names: Sequence[str]) -> set[str]:
-        """Return the names of the columns of an array that tell which rows are labelled."""
+        """Return the names of the columns of an array that tell which rows are labelled.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            The rows.
+        y : array-like of shape (n,)
+            Labels.
+        groups : array-like of shape (n,) or None
+            Rows with an equal value belong together.
+        names : sequence of str
+            The names of the columns.
+
+        Returns
+        -------
+        leaks : set of str
+        """
         return {names[j] for j in Target(y, len(X), self.unlabeled, groups).filled_columns(X)}
 
     def keep_vectors(self, names: Sequence[str]) -> None:
-        """Keep, as numbers, the columns whose names differ only in a number, such as those of pixels."""
+        """Keep, as numbers, the columns whose names differ only in a number, such as those of pixels.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns.
+        """
         vectors = vector_columns(names)
         self.set_params(
             number=[*np.atleast_1d(self.number), *vectors], keep=[*np.atleast_1d(self.keep), *vectors]
         )
 
     def owners(self) -> list[str]:
-        """Return for each column of the matrix the column of the table that it is made of."""
+        """Return for each column of the matrix the column of the table that it is made of.
+
+        Returns
+        -------
+        names : list of str
+        """
         parts = ((set(columns), made) for columns, made in self._parts())
         return [_owner(str(name), columns) for columns, made in parts for name in made]
 
@@ -401,7 +496,17 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return given
 
     def kept(self, names: list[str]) -> set[str]:
-        """Return those of the columns that `keep` names."""
+        """Return those of the columns that `keep` names.
+
+        Parameters
+        ----------
+        names : list of str
+            The names of the columns.
+
+        Returns
+        -------
+        kept : set of str
+        """
         return set(self._named("keep", names))
 
     def _named(self, parameter: str, names: list[str]) -> list[str]:

@@ -1,3 +1,11 @@
+from ._callback_support import (
+    CallbackSupportMixin as CallbackSupportMixin,
+)
+from ._callbacks import (
+    CALLBACKS as CALLBACKS,
+    RUNNING as RUNNING,
+    fit_task as fit_task,
+)
 from ._compiled import (
     FAST as FAST,
     compiled as compiled,
@@ -5,6 +13,7 @@ from ._compiled import (
 )
 from ._messages import (
     Progress as Progress,
+    documentation as documentation,
     warn_of_early_end as warn_of_early_end,
     warn_user as warn_user,
 )

@@ -102,6 +102,7 @@ def compare_command(
     label_free: options.LabelFree = None,
     scale: options.Scale = None,
     task: options.Task = "auto",
+    class_weight: options.ClassWeight = None,
     to_table: options.ToTable = None,
     safe_csv: options.SafeCsv = False,
 ) -> None:
@@ -121,6 +122,7 @@ def compare_command(
         if time_limit is not None and not time_limit > 0:
             raise Refusal(f"--time-limit is a number of seconds above 0, not {time_limit:g}.")
         shape = sides("--image-shape", image_shape)
+        weights = options.class_weight_of(class_weight)
         where = find(rows.data, rows.reading)[1]
         writable_folder(output)
         refuse_files(output, where, rows.labels)
@@ -147,6 +149,7 @@ def compare_command(
         recipe=recipe,
         image_shape=shape or table.image_shape,
         random_state=seed,
+        class_weight=weights,
     )
 
 
@@ -193,8 +196,8 @@ def _compare(
             except NothingHeldOut as nothing:
                 if not save:
                     raise
-                seed = settings["random_state"]
-                list_files(output, write_labelfold_alone(nothing, table, output, safe_csv, to_table, seed))
+                how: dict[str, Any] = {name: settings.get(name) for name in ("random_state", "class_weight")}
+                list_files(output, write_labelfold_alone(nothing, table, output, safe_csv, to_table, **how))
                 return
         interrupted = found.interrupted
         try:
@@ -253,15 +256,23 @@ def write_files(
 
 
 def write_labelfold_alone(
-    nothing: Any, table: Any, output: Path, safe_csv: bool, to_table: str | None, seed: int
+    nothing: Any,
+    table: Any,
+    output: Path,
+    safe_csv: bool,
+    to_table: str | None,
+    *,
+    random_state: int,
+    class_weight: Any,
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
     from labelfold.app.compare import fit_with_expectation
-    from labelfold.app.registry import get_method
+    from labelfold.app.registry import get_method, read_class_weight
 
     data, method = nothing.data, get_method("labelfold")
-    how = {"random_state": seed, "task": data.facts.task}
-    model = fit_with_expectation(lambda X: method.make(X=X, **how), data, seed).model
+    how = {"random_state": random_state, "task": data.facts.task}
+    how["class_weight"] = read_class_weight(class_weight, data.labels)
+    model = fit_with_expectation(lambda X: method.make(X=X, **how), data, random_state).model
     say(
         f"LabelFold was fitted and nothing compared: {nothing.why}. How well it predicts is not known; label more "
         "rows."
@@ -285,6 +296,7 @@ def answer_of(found: Any) -> dict[str, Any]:
         "method": found.best_,
         "components": found.best_size_,
         "metric": found.settings["metric"],
+        "class_weight": _named_weights(found),
         "answer": found.answer,
         "details": found.details,
     }
@@ -292,6 +304,16 @@ def answer_of(found: Any) -> dict[str, Any]:
         expected = ("expected", "low", "high", "n_rows", "n_groups", "within", "equal")
         facts |= {name: getattr(found.choice, name) for name in expected}
     return facts
+
+
+def _named_weights(found: Any) -> Any:
+    """Return the weights of the classes by name; None or "balanced" as they are."""
+    weights = found.settings["class_weight"]
+    return (
+        {found.data.classes[code]: one for code, one in weights.items()}
+        if isinstance(weights, dict)
+        else weights
+    )
 
 
 def _save(

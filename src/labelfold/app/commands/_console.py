@@ -207,11 +207,11 @@ def _note_marks(y: Any, labels: Labels) -> None:
         note(
             f"{count(counts[-1], 'row')} with -1: taken as a number; --label-free -1 says that it means no label."
         )
-    # if +1 is the only other value, -1 is a class; `read_labels` warns then
+    # if +1 is the only other value, -1 is a class; `read_labels` says so
     elif -1 in counts and not {-1, 1} >= {v for v in counts if v is not None}:
         note(
             f"{count(counts[-1], 'row')} labelled -1 {'are' if counts[-1] > 1 else 'is'} taken as "
-            "unlabelled; give that class another name if it is one."
+            'unlabelled; if it is a class, give it another name, or give --label-free "".'
         )
     for value in sorted(filter(_like_none, counts)):
         note(

@@ -91,14 +91,16 @@ def fit(
     label_free: options.LabelFree = None,
     scale: options.Scale = None,
     task: options.Task = "auto",
+    class_weight: options.ClassWeight = None,
     seed: options.Seed = 0,
 ) -> None:
     """Fit LabelFold, or another method, on a table, estimate its score on new rows, and save the model."""
     from labelfold.app.compare import fit_with_expectation, read_data, save_fit
-    from labelfold.app.registry import get_method
+    from labelfold.app.registry import get_method, read_class_weight, weights_sentence
 
     with refusing():
         chosen = _method_to_fit(method, components, ridge)
+        given = options.class_weight_of(class_weight)
         writable_file(output, find(rows.data, rows.reading)[1], rows.labels)
         table, mark = read_labelled(rows, label_free, task, group)
         data = read_data(
@@ -118,11 +120,19 @@ def fit(
         if method is None and ridge is not None and data.facts.numbers:
             chosen = get_method("ridge")
         chosen.refuse_task(data.facts.task)
+        weights = read_class_weight(given, data.labels)
+        if weights is not None:
+            chosen.refuse_weighted()
         form, why_form = data.chosen_form(scale)
         penalty = {} if ridge is None else {"ridge": ridge}
 
         def make(X: Any) -> Any:
-            how = {"random_state": seed, "scale": form, "task": data.facts.task}
+            how = {
+                "random_state": seed,
+                "scale": form,
+                "task": data.facts.task,
+                "class_weight": weights,
+            }
             return chosen.make(components, X=X, **how, **penalty)
 
         fitted = fit_with_expectation(make, data, seed, table.y)
@@ -134,6 +144,7 @@ def fit(
         *_fewer_components(components, chosen, embedded),
         *data.doubts,
         *([why_form] if why_form and chosen.form(form) == form else []),
+        *filter(None, [weights_sentence(weights, data.classes)]),
         *fitted.sentences(),
         f"Saved to {output}",
     ]

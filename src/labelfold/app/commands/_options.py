@@ -54,6 +54,14 @@ Scale = Annotated[
         "(unit variance, ranks, tf-idf or as they are).",
     ),
 ]
+ClassWeight = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class-weight",
+        help="Weights of the classes, so that a rare one counts more: balanced, or NAME=WEIGHT with commas between "
+        "(may be repeated).",
+    ),
+]
 SafeCsv = Annotated[
     bool,
     typer.Option(
@@ -92,6 +100,7 @@ TableOut = Annotated[
 _WORDS = {
     "y": "the target",
     "only_missing": 'give --label-free ""',
+    "mark_missing": "give --label-free -1",
     "regression": "give --task regression",
     "classification": "--task is classification",
 }
@@ -216,6 +225,27 @@ def takes_rows(command: Callable[..., Any], *, labels: bool = True) -> Callable[
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def class_weight_of(values: list[str] | None) -> Any:
+    """Return the weights of classes from the option: None, "balanced", or a dict of classes as text.
+
+    >>> class_weight_of(["spam=5,ham=1"]), class_weight_of(["balanced"])
+    ({'spam': 5.0, 'ham': 1.0}, 'balanced')
+    """
+    parts = [part.strip() for value in values or () for part in value.split(",") if part.strip()]
+    if not values or parts == ["balanced"]:
+        return parts[0] if parts else None
+    weights = {}
+    for part in parts:
+        name, equals, weight = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(weight)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise Refusal(f"--class-weight is balanced, or NAME=WEIGHT with commas between, not {part!r}.")
+    return weights
 
 
 def sides(option: str, text: str | None) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from labelfold.app.compare._data import Data
 from labelfold.app.compare._scores import R2_GLOSS, Choice, Measure, OutOfFold, choose, grouped_into
 from labelfold.app.compare._store import int_or_none
 from labelfold.app.io import listed
-from labelfold.app.registry import fit_grouped, only_missing, without_tuning
+from labelfold.app.registry import fit_grouped, for_classes, only_missing, without_tuning
 from labelfold.model_selection import LabelBudgetSplit, RepeatedSemiSupervisedKFold, SemiSupervisedKFold
 
 # With 5 folds 80% of the labels stay in training, with 10 folds 90%. Below _FEW_LABELS labels there are 10, since
@@ -236,6 +236,8 @@ def fit_on_all_rows(make: Callable[[Any], Any], data: Data, y: Any = None) -> An
     if -1 in np.asarray(data.labels.classes).tolist():
         model = only_missing(model)
     y = data.targets() if y is None or data.facts.numbers else y
+    if not data.facts.multilabel or hasattr(y, "columns"):
+        model = for_classes(model, data.labels.classes)
     return fit_grouped(model, data.X, y, data.groups)
 
 

@@ -180,7 +180,7 @@ def fit_method(found: Results, method: str, k: int | None) -> tuple[Any, HeldOut
     s = found.settings
 
     def make(X: Any) -> Any:
-        how = {"random_state": s["random_state"], "scale": s["scale"], "task": data.facts.task}
+        how = {name: s[name] for name in ("random_state", "scale", "task", "class_weight")}
         return found.methods[method].make(k, X=X, **how)
 
     model = fit_on_all_rows(make, data)

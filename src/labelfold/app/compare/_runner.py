@@ -33,6 +33,8 @@ from labelfold.app.registry import (
     fit_grouped,
     get_method,
     ranked_methods,
+    read_class_weight,
+    weights_sentence,
 )
 from labelfold.model_selection import LabelBudgetSplit
 from labelfold.tables import Recipe
@@ -60,9 +62,9 @@ class Run:
         """Its name in reports."""
         return self.method.title if self.k is None else f"{self.method.title}, {self.k}"
 
-    def make(self, X: Any, seed: int, scale: bool | str, task: str) -> Any:
-        """Return the estimator, not fitted."""
-        return self.method.make(self.k, X=X, random_state=seed, scale=scale, task=task)
+    def make(self, X: Any, **how: Any) -> Any:
+        """Return the estimator, not fitted; see `Method.make`."""
+        return self.method.make(self.k, X=X, **how)
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,14 @@ def make_plan(
     budgets: int | Sequence[int] | None,
     components: int | Sequence[int] | None,
     test_size: float,
+    weighted: bool = False,
 ) -> Plan:
-    """Return the plan of a comparison, and check the parameters."""
+    """Return the plan of a comparison, and check the parameters; ``weighted`` says that classes have weights."""
     if not 0 < test_size < 1:
         raise ValueError(
             f"test_size is the share of labelled rows held out, between 0 and 1, not {test_size}."
         )
-    chosen, left_out = _methods(data, methods)
+    chosen, left_out = _methods(data, methods, weighted)
     budgets = [] if budgets is None else whole_numbers("budgets", budgets)
     if budgets:  # raises an error now if there are too few labels for them
         splitter = LabelBudgetSplit(budgets, n_repeats=1, test_size=test_size, task=data.facts.task)
@@ -105,7 +108,9 @@ def make_plan(
     return Plan(runs, budgets, sizes or [], left_out)
 
 
-def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[Method], dict[str, str]]:
+def _methods(
+    data: Data, methods: Sequence[str | Method] | None, weighted: bool
+) -> tuple[list[Method], dict[str, str]]:
     """Return the methods to run, and the titles of the others with reasons."""
     if methods is not None:
         methods = [methods] if isinstance(methods, str | Method) else methods
@@ -114,6 +119,8 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
             raise ValueError("There is no method to compare; name at least one.")
         for method in chosen:
             method.refuse_task(data.facts.task)
+            if weighted:
+                method.refuse_weighted()
         return list({m.name: m for m in chosen}.values()), {}
     chosen, left_out = [], {}
     reason: str | None
@@ -123,7 +130,7 @@ def _methods(data: Data, methods: Sequence[str | Method] | None) -> tuple[list[M
         elif not method.compared:
             reason = "it is run only where asked for by name"
         else:
-            reason = method.why_not(data.facts)
+            reason = method.why_not(data.facts) or (method.why_not_weighted() if weighted else None)
         if reason:
             left_out[method.title] = reason
         else:
@@ -186,6 +193,7 @@ def run_comparison(
     task: str = "auto",
     feature_names: Sequence[Any] | None = None,
     groups: Any = None,
+    class_weight: Any = None,
 ) -> Results:
     """Find the method that predicts best with these labels, and the accuracy, or R², to expect of it on new rows.
 
@@ -258,6 +266,9 @@ def run_comparison(
         Rows with an equal value belong together, such as the visits of a patient; rows without a value do not. Their
         labels are hidden together, so that the score is that on rows of new groups. By default exact copies among
         the labelled rows are groups if there are significantly more of them than between labelled and other rows.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, for every method: "balanced" gives all classes the same total, and classes that a
+        dict does not name have the weight 1. Methods that take no weights are left out; ``left_out`` names them.
 
     Returns
     -------
@@ -292,7 +303,8 @@ def run_comparison(
     if tell is not None and data.recipe is not None:
         for line in data.recipe.lines(most=20, plain=False):
             tell(f"{line}.")
-    plan = make_plan(data, methods, budgets, components, test_size)
+    weights = read_class_weight(class_weight, data.labels)
+    plan = make_plan(data, methods, budgets, components, test_size, weighted=weights is not None)
     _check_folds(data, plan)
     form, why_form = data.chosen_form(scale)
     settings = _facts(data, plan) | {
@@ -303,10 +315,12 @@ def run_comparison(
         "test_size": test_size,
         "scale": form,
         "random_state": random_state,
+        "class_weight": weights,
         "image_shape": image_sides(data.X.shape[1], data.names, image_shape),
     }
     clock = _clock(data, plan, time_limit)
-    store = Store(folder, data.fingerprint(random_state, test_size, form, version("labelfold")))
+    what = (random_state, test_size, form, version("labelfold"), *([] if weights is None else [weights]))
+    store = Store(folder, data.fingerprint(*what))
     runs = Runs(data, plan.runs, store, clock, settings, tell)
     curve = list(budget_splits(data, plan.budgets, repeats, test_size, random_state))
     try:
@@ -317,7 +331,7 @@ def run_comparison(
     rows = _wanted_rows(store, plan, settings)
     if not rows:
         _refuse_no_results(runs, stopped)
-    notes = [*data.notes, *([why_form] if why_form else [])]
+    notes = [*data.notes, *filter(None, [why_form, weights_sentence(weights, data.classes)])]
     if not why_form and form == AS_IS:
         notes += outweighing(data)
     chosen = {run.method.name: run.method for run in plan.runs}
@@ -431,8 +445,8 @@ class Runs:
         tell: Callable[[str], None] | None,
     ):
         self.data, self.runs, self.store, self.clock = data, runs, store, clock
-        self.seed, self.scale = settings["random_state"], settings["scale"]
-        self.repeats, self.task = settings["repeats"], settings["task"]
+        self.seed, self.repeats = settings["random_state"], settings["repeats"]
+        self.how = {name: settings[name] for name in ("random_state", "scale", "task", "class_weight")}
         self.measure = data.measure
         self.tell = tell
         self.given_up: dict[str, str] = {}
@@ -575,7 +589,7 @@ class Runs:
             return self._refittable[run].refit(part.y, full=True)
         rows = self.data.X if whole else self.data.X[part.train]
         groups = self.data.groups if whole or self.data.groups is None else self.data.groups.take(part.train)
-        model = fit_grouped(run.make(rows, self.seed, self.scale, self.task), rows, part.y, groups)
+        model = fit_grouped(run.make(rows, **self.how), rows, part.y, groups)
         if whole and callable(getattr(model, "refit", None)):  # for PCALS it is a parameter
             self._refittable[run] = model
         return model
@@ -589,6 +603,6 @@ class Runs:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                run.make(X, self.seed, self.scale, self.task).fit(X, y[some]).predict(X[:2])
+                run.make(X, **self.how).fit(X, y[some]).predict(X[:2])
             except Exception:  # the run itself reports the error
                 return

@@ -3,6 +3,11 @@ from ._adapters import (
     full_y as full_y,
     only_missing as only_missing,
 )
+from ._class_weights import (
+    for_classes as for_classes,
+    read_class_weight as read_class_weight,
+    weights_sentence as weights_sentence,
+)
 from ._column_forms import (
     AS_IS as AS_IS,
     UNIT_VARIANCE as UNIT_VARIANCE,

@@ -18,8 +18,9 @@ from sklearn.utils import RegressorTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from labelfold.app.registry._class_weights import for_codes, of_label
 from labelfold.base import TaskScore, measure_of
-from labelfold.labels import Labels, read_labels
+from labelfold.labels import Labels, marks_known, read_labels
 from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses, read_groups
 from labelfold.rows import short_indices
 from labelfold.utils import available_if
@@ -96,9 +97,8 @@ class OnLabelledRows(TaskScore, ClassifierMixin, BaseEstimator):
             self.classes_ = labels.classes
         known = None if groups is None else read_groups(groups, X.shape[0]).take(labels.index)
         self._fit_reducer(X, labels, values, known)
-        self.classifier_ = fit_grouped(
-            clone(self._classifier()), self._reduced(X[labels.index]), values, known
-        )
+        classifier = for_codes(clone(self._classifier()), labels)
+        self.classifier_ = fit_grouped(classifier, self._reduced(X[labels.index]), values, known)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -204,24 +204,24 @@ class ReduceThenClassify(TransformerMixin, OnLabelledRows):
     def _fit_reducer(self, X: Any, labels: Labels, values: np.ndarray, groups: Groups | None) -> None:
         y = full_y(labels)
         if self.sizes is None:
-            self.reducer_ = self._sized(None).fit(X, y)
+            self.reducer_ = self._sized(None, labels).fit(X, y)
             return
         sizes = list(self.sizes)
         if not left_out_splits(values, 5, 0, groups)[0]:
             sizes = [size_without_folds(labels, sizes)]
         largest = max(sizes)
         # PCA + SVM of 50,000 x 784 takes 2.7 times as long without ``nested`` (benchmarks/second_ways.py)
-        fitted = {size: self._sized(size).fit(X, y) for size in ([largest] if self.nested else sizes)}
+        fitted = {size: self._sized(size, labels).fit(X, y) for size in ([largest] if self.nested else sizes)}
         scores = []
         for size in sizes if len(sizes) > 1 else ():
             Z = fitted[largest if self.nested else size].transform(X[labels.index])[:, :size]
-            scores.append(left_out_score(self._classifier(), Z, values, groups))
+            scores.append(left_out_score(for_codes(clone(self._classifier()), labels), Z, values, groups))
         best = sizes[int(np.argmax(scores))] if scores else sizes[0]
-        self.reducer_ = fitted[best] if best in fitted else self._sized(best).fit(X, y)
+        self.reducer_ = fitted[best] if best in fitted else self._sized(best, labels).fit(X, y)
 
-    def _sized(self, size: int | None) -> Any:
-        """Return the reducer, not fitted, with ``size`` components, or as given."""
-        reducer = PCA() if self.reducer is None else clone(self.reducer)
+    def _sized(self, size: int | None, labels: Labels) -> Any:
+        """Return the reducer for class codes, not fitted, with ``size`` components, or as given."""
+        reducer = PCA() if self.reducer is None else for_codes(clone(self.reducer), labels)
         if size is not None:
             last = reducer[-1] if isinstance(reducer, Pipeline) else reducer
             last.set_params(n_components=size)
@@ -333,7 +333,8 @@ class PerLabel(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Y = y.astype(int)
         self.classes_ = np.arange(Y.shape[1])
         self.constants_ = np.where(Y.min(axis=0) == Y.max(axis=0), Y[0], np.nan)
-        self.estimators_ = [clone(self.estimator).fit(X, column) for column in Y.T[np.isnan(self.constants_)]]
+        varying = np.flatnonzero(np.isnan(self.constants_))
+        self.estimators_ = [of_label(clone(self.estimator), j).fit(X, Y[:, j]) for j in varying.tolist()]
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -534,7 +535,8 @@ def fit_grouped(model: Any, X: Any, y: Any, groups: Groups | None) -> Any:
     1
     """
     last = model[-1] if isinstance(model, Pipeline) else model
-    if groups is None or "groups" not in signature(last.fit).parameters:
-        return model.fit(X, y)
-    step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
-    return model.fit(X, y, **{f"{step}groups": groups.codes})
+    with marks_known():
+        if groups is None or "groups" not in signature(last.fit).parameters:
+            return model.fit(X, y)
+        step = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+        return model.fit(X, y, **{f"{step}groups": groups.codes})

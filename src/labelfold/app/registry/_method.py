@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from labelfold.app.registry._adapters import OnLabelledRows, Shape, set_task
+from labelfold.app.registry._class_weights import set_class_weight, takes_class_weight
 from labelfold.app.registry._column_forms import AS_IS, TF_IDF, column_form, make_form
 from labelfold.app.registry._tuned import Tuned
 from labelfold.labels import Labels
@@ -173,6 +174,7 @@ class Method:
         random_state: int | None = 0,
         scale: bool | str = False,
         task: str = "classification",
+        class_weight: Any = None,
         **penalty: float,
     ) -> Any:
         """Return the estimator, not fitted. Its ``fit(X, y)`` takes a y with unlabelled rows.
@@ -190,6 +192,8 @@ class Method:
             centred only if X is dense and the method takes negative numbers.
         task : {"classification", "regression"}, default="classification"
             Classification includes multi-label y. `why_not` says which methods take which task.
+        class_weight : None, "balanced" or dict of int to float, default=None
+            The weights of class codes, for all parts that have this parameter; see `read_class_weight`.
         **penalty : float
             A fixed penalty, by the name of its parameter, in place of tuning: ``ridge=0.1``.
 
@@ -205,6 +209,8 @@ class Method:
         model = self.build(n_components, shape, random_state, **penalty)
         if task == "regression":
             model = set_task(model, task)
+        if class_weight is not None:
+            model = set_class_weight(model, class_weight)
         form = make_form(self.form(scale), sparse=shape.sparse, nonnegative=self.nonnegative)
         return model if form is None else Pipeline([("scale", form), ("model", model)])
 
@@ -241,6 +247,23 @@ class Method:
         if facts.multilabel and not all(map(_takes_multilabel, learning)):
             return "it takes one class a row, and y has several labels a row"
         return None
+
+    def why_not_weighted(self) -> str | None:
+        """Return why the method does not take weights of classes; None if it does.
+
+        >>> from labelfold.app.registry import METHODS
+        >>> METHODS["sklearn-lda"].why_not_weighted()
+        'it takes no weights of classes'
+        """
+        model = self.make(2, X=Shape(9, 3, sparse=False))
+        return None if takes_class_weight(model) else "it takes no weights of classes"
+
+    def refuse_weighted(self) -> None:
+        """Raise an error if the method does not take weights of classes."""
+        if reason := self.why_not_weighted():
+            raise ValueError(
+                f"The method {self.name!r} does not suit: {reason}; choose another, or leave them out."
+            )
 
     def why_not_task(self, task: str) -> str | None:
         """Return why the method does not take a task; None if it does.

@@ -326,6 +326,8 @@ class Trees(ClassifierMixin, BaseEstimator):
         Seed.
     task : {"classification", "regression"}, default="classification"
         Whether y holds classes or numbers.
+    class_weight : dict or "balanced", optional
+        Weights of the classes.
 
     Attributes
     ----------
@@ -348,11 +350,13 @@ class Trees(ClassifierMixin, BaseEstimator):
         n_estimators: int | None = None,
         random_state: int | None = None,
         task: str = "classification",
+        class_weight: Any = None,
     ) -> None:
         self.kind = kind
         self.n_estimators = n_estimators
         self.random_state = random_state
         self.task = task
+        self.class_weight = class_weight
 
     def fit(self, X: Any, y: Any) -> Trees:
         """Fit the ensemble of scikit-learn, and store its nodes."""
@@ -365,13 +369,21 @@ class Trees(ClassifierMixin, BaseEstimator):
         kinds = {"extra trees": "ExtraTrees", "random forest": "RandomForest"}
         make = getattr(ensemble, f"{kinds[self.kind]}{'Regressor' if numbers else 'Classifier'}")
         trees = self.n_estimators or (100 if numbers else 300)
-        forest = make(trees, random_state=self.random_state).fit(X, y)
+        weights = {} if numbers else {"class_weight": self._weights(y)}
+        forest = make(trees, random_state=self.random_state, **weights).fit(X, y)
         self.several_ = not numbers and isinstance(forest.classes_, list)
         if not numbers:
             self.classes_ = np.arange(len(forest.classes_)) if self.several_ else forest.classes_
         grown = [one.tree_ for one in forest.estimators_]
         self.nodes_ = TreeNodes(grown, self._shares(np.concatenate([tree.value for tree in grown]), forest))
         return self
+
+    def _weights(self, y: np.ndarray) -> Any:
+        """Return the weights of the classes; for several labels a row, those of each label."""
+        given = self.class_weight
+        if y.ndim == 1 or not isinstance(given, dict):
+            return given
+        return [{0: 1.0, 1: given.get(j, 1.0)} for j in range(y.shape[1])]
 
     def _shares(self, value: np.ndarray, forest: Any) -> np.ndarray:
         """Return the value of each node: shares of classes, shares of rows with each label, or mean numbers."""

@@ -34,6 +34,7 @@ from labelfold.app.registry._adapters import (
     size_without_folds,
     tags_of_task,
 )
+from labelfold.app.registry._class_weights import for_codes
 from labelfold.base import TaskScore
 from labelfold.labels import Labels
 from labelfold.model_selection import Groups, left_out_guesses, read_groups
@@ -138,10 +139,12 @@ class Tuned(TaskScore, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         every = None if groups is None else read_groups(groups, checked.shape[0])
         grouped = None if every is None or every.take(index).are_single else every.take(index)
         kept = self._kept(checked.shape[0], index, labels.index)
+        # candidates are fitted on class codes
+        coded = clone(self).set_params(estimator=for_codes(clone(self.estimator), labels))
         # one BLAS thread: for many small fits synchronisation costs more than it gains
         with threadpool_limits(1, user_api="blas"):
             rows = checked if len(kept) == checked.shape[0] else checked[kept]
-            self.scores_ = self._score(rows, np.searchsorted(kept, index), known, candidates, grouped)
+            self.scores_ = coded._score(rows, np.searchsorted(kept, index), known, candidates, grouped)
         self.best_value_ = candidates[0] if self.fallback is None else self.fallback
         if self.fallback == "classes":
             self.best_value_ = size_without_folds(labels, candidates)

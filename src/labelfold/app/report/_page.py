@@ -23,7 +23,7 @@ from sklearn.metrics import confusion_matrix, multilabel_confusion_matrix
 
 from labelfold.app.compare import Results, top_features
 from labelfold.app.io import count, writable_file, write_finished
-from labelfold.app.registry import AS_IS
+from labelfold.app.registry import AS_IS, weights_sentence
 from labelfold.app.report import _figures as figures
 from labelfold.app.report._figures import COLOURS, GREY
 from labelfold.app.report._map import as_base64, map_data, pictures, placed
@@ -463,6 +463,7 @@ def how(found: Results) -> dict[str, Any]:
         "command": s["command"] or "labelfold.compare(...) in Python",
         "folds": count(s["folds"], "fold"),
         "columns": s["scale"] if s["scale"] == AS_IS else f"brought to {s['scale']} first",
+        "weights": weights_sentence(s["class_weight"], found.data.classes),
         "seed": s["random_state"],
         "seconds": f"{s['seconds']:.1f}",
         "resumed": count(s["resumed"], "result") if s.get("resumed") else "",

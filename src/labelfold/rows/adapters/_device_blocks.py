@@ -403,7 +403,9 @@ def _torch_dtype(dtype: np.dtype) -> Any:
 
 
 def to_host(x: Any) -> Any:
-    """Return an array of any library as NumPy, and anything else as it is."""
+    """Return an array of any library as NumPy, and anything else as it is; a masked array keeps its mask."""
+    if isinstance(x, np.ma.MaskedArray):
+        return x
     if isinstance(x, np.ndarray | np.generic | float | int):
         return np.asarray(x)
     if not is_array_api_obj(x):
