@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.utils import check_random_state
 
-from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, principal_axes
+from labelfold.features import (
+    FORMS,
+    SquaredDistances,
+    anchor_spaces,
+    density,
+    looks_like_counts,
+    principal_axes,
+)
 from labelfold.rows import Rows, dense, short_indices
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
@@ -419,12 +428,21 @@ def landmarks(n: int) -> np.ndarray:
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
+    return distances_from(family, Y)(X)
+
+
+def distances_from(family: str, Y: Any) -> Callable[[Any], np.ndarray]:
+    """Return the function of rows X that gives their distances from rows Y."""
+    return partial(_manhattan, Y) if family == "laplace" else SquaredDistances(Y)
+
+
+def _manhattan(Y: Any, X: Any) -> np.ndarray:
     if not X.shape[0]:
         return np.zeros((0, Y.shape[0]))
-    if family == "laplace":
+    if sparse.issparse(X) and sparse.issparse(Y):
         # scikit-learn's Manhattan distances need 32-bit indices
         return manhattan_distances(short_indices(X), short_indices(Y))
-    return euclidean_distances(X, Y, squared=True)
+    return cdist(dense(X), dense(Y), "cityblock")
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:
