@@ -1,9 +1,6 @@
 from ._anchors import (
     anchor_spaces as anchor_spaces,
 )
-from ._distances import (
-    SquaredDistances as SquaredDistances,
-)
 from ._forms import (
     FORMS as FORMS,
     density as density,

@@ -25,13 +25,13 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from labelfold.features._distances import SquaredDistances
 from labelfold.features._principal import PrincipalAxes
 from labelfold.rows import (
     ArrayTerm,
     Block,
     Featurized,
     Rows,
+    SquaredDistances,
     dense,
     dense_block_rows,
     n_threads,

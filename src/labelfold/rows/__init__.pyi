@@ -7,6 +7,10 @@ from ._containers import (
     gathered as gathered,
     validated_rows as validated_rows,
 )
+from ._distances import (
+    AbsoluteDistances as AbsoluteDistances,
+    SquaredDistances as SquaredDistances,
+)
 from ._host import (
     dense as dense,
     dense_if_full as dense_if_full,

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.utils import check_random_state
 
-from labelfold.features import (
-    FORMS,
-    SquaredDistances,
-    anchor_spaces,
-    density,
-    looks_like_counts,
-    principal_axes,
-)
-from labelfold.rows import Rows, dense, short_indices
+from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, principal_axes
+from labelfold.rows import AbsoluteDistances, Rows, SquaredDistances, dense
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
@@ -433,16 +423,7 @@ def distances(family: str, X: Any, Y: Any) -> np.ndarray:
 
 def distances_from(family: str, Y: Any) -> Callable[[Any], np.ndarray]:
     """Return the function of rows X that gives their distances from rows Y."""
-    return partial(_manhattan, Y) if family == "laplace" else SquaredDistances(Y)
-
-
-def _manhattan(Y: Any, X: Any) -> np.ndarray:
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    if sparse.issparse(X) and sparse.issparse(Y):
-        # scikit-learn's Manhattan distances need 32-bit indices
-        return manhattan_distances(short_indices(X), short_indices(Y))
-    return cdist(dense(X), dense(Y), "cityblock")
+    return AbsoluteDistances(Y) if family == "laplace" else SquaredDistances(Y)
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Squared distances of rows from fixed points, by one product of matrices."""
+"""Distances of rows on the host from fixed points: squared Euclidean ones, and sums of absolute differences."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.utils.extmath import row_norms
 
-from labelfold.rows import dense, dense_if_full
+from labelfold.rows._host import dense, dense_if_full, short_indices
 
 
 class SquaredDistances:
-    """Squared Euclidean distances of rows from points, in double precision.
+    """Squared Euclidean distances of rows from points, in double precision, by one product of matrices.
 
     What depends on the points alone is computed once, so that a single row takes one product of a vector and a
     matrix.
@@ -60,3 +62,23 @@ class SquaredDistances:
         squares += norms[:, None]
         squares += self.norms
         return squares, norms
+
+
+class AbsoluteDistances:
+    """Manhattan distances of rows from points: sums of absolute differences.
+
+    Examples
+    --------
+    >>> AbsoluteDistances(np.array([[0.0, 0.0], [3.0, 4.0]]))(np.array([[0.0, 1.0]]))
+    array([[1., 6.]])
+    """
+
+    def __init__(self, points: Any) -> None:
+        self.points = points
+
+    def __call__(self, X: Any) -> np.ndarray:
+        """Return the distances (n, m) of rows X (n, p), an array or CSR matrix."""
+        if sparse.issparse(X) and sparse.issparse(self.points) and X.shape[0]:
+            # scikit-learn's loop over sparse rows needs 32-bit indices
+            return manhattan_distances(short_indices(X), short_indices(self.points))
+        return cdist(dense(X), dense(self.points), "cityblock")
