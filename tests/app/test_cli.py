@@ -624,7 +624,7 @@ def test_a_failure_nobody_foresaw(wine, capsys, monkeypatch):
     def broken(*args, **kwargs):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("labelfold.app.commands._console.read_table", broken)
+    monkeypatch.setattr("labelfold.app.io.read_table", broken)
     refuse(capsys, "compare wine.csv -t kind", "ZeroDivisionError: oops", status=1)
     sentence = refuse(capsys, "compare wine.csv -t kind", "LABELFOLD_DEBUG=1", status=1)
     assert "unforeseen" in sentence
@@ -661,7 +661,7 @@ def test_the_installed_command():
     modules = last.split()
     assert modules[0] == "modules"
     assert "typer" in modules
-    assert not {"plotly", "skops", "pyarrow.parquet"} & set(modules)
+    assert not {"numpy", "plotly", "skops", "pyarrow.parquet"} & set(modules)
 
 
 def test_python_m_runs_the_command():

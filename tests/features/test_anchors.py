@@ -1,8 +1,11 @@
 """Anchor graphs: their eigenvectors are those of the graph of the rows, and functions of one row."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from labelfold.features._anchors import (
     Anchors,
@@ -134,3 +137,28 @@ def test_what_all_rows_have_in_common_costs_no_digits(hold, rng):
     exact = np.sqrt(((X[:, None, 1:] - X[None, :9, 1:]) ** 2).sum(axis=2))
     np.testing.assert_array_equal(which, np.argsort(exact, axis=1)[:, :3])
     np.testing.assert_allclose(distance, np.sort(exact, axis=1)[:, :3], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_the_nearest_anchors_of_a_row_do_not_depend_on_the_others(make, rng):
+    X = rng.standard_normal((700, 6))
+    anchors = Anchors(make(rng.standard_normal((300, 6))))
+    distance, which = anchors.nearest(make(X), 9)
+    for some in (slice(0, 1), slice(3, 5), slice(200, 700)):
+        d, w = anchors.nearest(make(X[some]), 9)
+        np.testing.assert_array_equal(w, which[some])
+        np.testing.assert_allclose(d, distance[some], rtol=1e-12)
+    exact = np.sqrt(((X[:, None] - np.asarray(anchors.points @ np.eye(6))) ** 2).sum(axis=2))
+    np.testing.assert_array_equal(which, np.argsort(exact, axis=1)[:, :9])
+    d, w = anchors.nearest(make(X[:0]), 9)
+    assert d.shape == w.shape == (0, 9)
+
+
+def test_what_anchors_compute_once_is_not_saved(rng):
+    anchors = Anchors(rng.standard_normal((300, 6)))
+    size = len(pickle.dumps(anchors))
+    anchors.nearest(rng.standard_normal((2, 6)), 3)
+    assert len(pickle.dumps(anchors)) == size
+    assert clone(anchors).points.shape == (300, 6)
+    again = pickle.loads(pickle.dumps(anchors))
+    np.testing.assert_array_equal(again.nearest(np.zeros((1, 6)), 3), anchors.nearest(np.zeros((1, 6)), 3))

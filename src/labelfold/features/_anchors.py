@@ -13,7 +13,7 @@ W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervise
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from threading import Event
 from typing import Any, NamedTuple
@@ -23,8 +23,6 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NearestNeighbors
-from sklearn.utils.extmath import row_norms
 
 from labelfold.features._forms import drawn_rows
 from labelfold.features._principal import PrincipalAxes
@@ -33,12 +31,11 @@ from labelfold.rows import (
     Block,
     Featurized,
     Rows,
+    SquaredDistances,
     dense,
     dense_block_rows,
-    less_median,
     n_threads,
     run_jobs,
-    short_indices,
     to_host,
 )
 
@@ -52,14 +49,11 @@ _ALL_ROWS = 1.5
 # Budget of memory: up to this many entries (32 MB) anchors are means of rows, which are dense. Beyond it each anchor
 # is one of the rows, which may be sparse.
 _DENSE_ENTRIES = 4_000_000
-# Anchors of at most this many entries are centred in each search: with these the search of a single row takes 1.6
-# times as long, with four times as many entries 3 to 6 times (benchmarks/limits.py --only anchors).
-_CENTRED_ENTRIES = 131_072
 # About the square root of the round-off of float64. Eigenvalues sigma^2 below it are left out, since u_j is divided
 # by sigma_j; those within it of 1 count as 1.
 _TOLERANCE = 1e-8
-# Distances below this many times the square root of the round-off of squares are set to 0.
-_ROUND_OFF = 4
+# Squared distances below this many times the round-off of squared norms are set to 0.
+_ROUND_OFF = 16
 
 
 class Anchors(BaseEstimator):
@@ -74,49 +68,71 @@ class Anchors(BaseEstimator):
     def __init__(self, points: Any) -> None:
         self.points = points
 
+    @cached_property
+    def _squares(self) -> SquaredDistances:
+        return SquaredDistances(self.points, centred=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the anchors, from which the rest is computed again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_squares"}
+
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
-        # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
-        X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
-        if points.size <= _CENTRED_ENTRIES:
-            X, points = less_median(X, points)
-        norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
-        m = len(point_norms)
-        search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
-        distance, which, group = _ties_in_order(search.kneighbors(X), norms, point_norms)
-        # Ties for the last place go to the anchors of lowest index, so that every container gives the same answer.
-        # Most ties involve few anchors, so a larger neighbourhood is searched before all anchors are.
-        tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+        n, m = X.shape[0], self.points.shape[0]
+        distance, which = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
         step = dense_block_rows(8 * m)
-        for more in (min(4 * (k + 1), m), m):
-            still = []
-            for start in range(0, len(tied), step):
-                some = tied[start : start + step]
-                d, w, group = _ties_in_order(search.kneighbors(X[some], more), norms[some], point_norms)
-                distance[some], which[some] = d[:, : k + 1], w[:, : k + 1]
-                still.append(some[group[:, k - 1] == group[:, -1]])
-            tied = np.concatenate([tied[:0], *still])
-        return distance[:, :k], which[:, :k]
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            squares, norms = self._squares.with_norms(X[some].astype(self.points.dtype, copy=False))
+            found, which[some] = _nearest(squares, norms, self._squares.norms, k)
+            distance[some] = np.sqrt(found)
+        return distance, which
+
+
+def _nearest(
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k smallest squared distances of each row and their anchors.
+
+    Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
+    ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
+    """
+    m = len(point_norms)
+    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
+    tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+    for more in (min(4 * (k + 1), m), m):
+        if not len(tied):
+            break
+        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
+        found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
+        tied = tied[group[:, k - 1] == group[:, -1]]
+    return found[:, :k], which[:, :k]
 
 
 def _ties_in_order(
-    found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return distances and anchors, with anchors at the same distance up to round-off sorted by index.
+    """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
 
     The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
     it would depend on the container.
     """
-    distance, which = found
-    lost = np.finfo(distance.dtype).eps * (norms + point_norms[which])  # of squared distances
-    distance = np.where(_finite(distance) <= _ROUND_OFF * np.sqrt(lost), 0.0, distance)
-    apart = np.diff(distance**2, axis=1) > _ROUND_OFF**2 * lost[:, 1:]
-    group = np.hstack([np.zeros((len(distance), 1), int), np.cumsum(apart, axis=1)])
+    each = np.arange(len(squares))[:, None]
+    if count < len(point_norms):
+        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
+        which = which[each, np.argsort(squares[each, which], axis=1)]
+    else:
+        which = np.argsort(squares, axis=1)
+    found = _finite(squares[each, which])
+    lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
+    found = np.where(found <= lost, 0.0, found)
+    apart = np.diff(found, axis=1) > lost[:, 1:]
+    group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
     tied = np.flatnonzero(~apart.all(axis=1))
     order = np.lexsort((which[tied], group[tied]))
-    distance[tied] = np.take_along_axis(distance[tied], order, 1)
-    which[tied] = np.take_along_axis(which[tied], order, 1)
-    return distance, which, group
+    tied = tied[:, None]
+    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
+    return found, which, group
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,10 +19,10 @@ from labelfold.rows import (
     Weighted,
     as_rows,
     dense,
-    divided_by_maximum,
     on_entries,
     stored_values,
     to_host,
+    unit_rows,
 )
 
 # Maximum number of points of a column's quantile function, and of all columns together.
@@ -318,7 +317,7 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
+    return unit_rows(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
 
 def looks_like_counts(X: Any) -> bool:

@@ -6,17 +6,21 @@ from ._containers import (
     alike as alike,
     as_rows as as_rows,
     gathered as gathered,
-    stored_values as stored_values,
     validated_rows as validated_rows,
+)
+from ._distances import (
+    AbsoluteDistances as AbsoluteDistances,
+    SquaredDistances as SquaredDistances,
 )
 from ._host import (
     dense as dense,
     dense_if_full as dense_if_full,
     divided_by_maximum as divided_by_maximum,
-    less_median as less_median,
     on_entries as on_entries,
     row_hashes as row_hashes,
     short_indices as short_indices,
+    stored_values as stored_values,
+    unit_rows as unit_rows,
 )
 from ._rows import (
     Centered as Centered,

@@ -432,16 +432,21 @@ class Featurized(RowsWrapper):
         of a fitted scikit-learn Nystroem.
     eps : float, default=0.0
         Relative round-off of the features; never below that of the rows.
+    width : int, default=None
+        Number of features. When None, one row is transformed to find it.
     """
 
     transform: Callable[[Any], np.ndarray]
 
-    def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
+    def __init__(
+        self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0, width: int | None = None
+    ) -> None:
         super().__init__(rows)
         self.transform, self._eps = transform, eps
         self.is_sparse = False
         self._shared = (transform,)
-        width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
+        if width is None:
+            width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
         self._most_rows = dense_block_rows(self.row_bytes())
 
@@ -452,7 +457,7 @@ class Featurized(RowsWrapper):
 
     def over(self, rows: Rows, index: np.ndarray) -> Featurized:
         """Return the features of other rows."""
-        return Featurized(rows, self.transform, self._eps)
+        return Featurized(rows, self.transform, self._eps, self.shape[1])
 
     @property
     def eps(self) -> float:

@@ -7,7 +7,9 @@ of principal components of the blended features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from labelfold.semi_supervised._views import (
     FormViews,
     View,
     distances,
+    distances_from,
     kernel_root,
     landmarks,
 )
@@ -43,9 +46,17 @@ class KernelScore:
         self.widths: list[float] = []
         self.coefs: list[np.ndarray] = []
 
+    @cached_property
+    def _distances(self) -> Callable[[Any], np.ndarray]:
+        return distances_from(self.family, self.points)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the labelled rows, from which the rest is computed again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_distances"}
+
     def __call__(self, rows: FormRows) -> np.ndarray:
         """Return the score of some rows, (n, c)."""
-        D = distances(self.family, rows.points(self.space), self.points)
+        D = self._distances(rows.points(self.space))
         return np.sum(
             [np.exp(-g * D) @ coef for g, coef in zip(self.widths, self.coefs, strict=True)], axis=0
         )

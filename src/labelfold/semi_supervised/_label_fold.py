@@ -318,7 +318,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        return Featurized(self._rows(X, reset=False), self._embedding).values()
+        rows = self._rows(X, reset=False)
+        with single_blas():
+            return Featurized(rows, self._embedding, width=self._n_features_out).values()
 
     def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         """Return the contribution of each kind of view to the blended score of rows, before their common offset.
@@ -489,8 +491,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             self.loo_confidence_: np.ndarray = np.maximum(p, 1 - p).prod(axis=1) if several else p.max(axis=1)
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
-        F = np.asarray(rows.get(Featurized(rows, self._scores).values()), dtype=np.float64)
-        return F + self._shift
+        with single_blas():  # for few rows, threads of BLAS would mostly wait for each other
+            F = rows.get(Featurized(rows, self._scores, width=len(self._scores.bias)).values())
+        return np.asarray(F, dtype=np.float64) + self._shift
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds, calibrated on leave-one-out scores."""

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from labelfold.features import FORMS, anchor_spaces, density, drawn_rows, looks_like_counts, principal_axes
-from labelfold.rows import Rows, dense, short_indices
+from labelfold.rows import AbsoluteDistances, Rows, SquaredDistances, dense
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
@@ -431,12 +430,12 @@ def landmarks(n: int) -> np.ndarray:
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    if family == "laplace":
-        # scikit-learn's Manhattan distances need 32-bit indices
-        return manhattan_distances(short_indices(X), short_indices(Y))
-    return euclidean_distances(X, Y, squared=True)
+    return distances_from(family, Y)(X)
+
+
+def distances_from(family: str, Y: Any) -> Callable[[Any], np.ndarray]:
+    """Return the function of rows X that gives their distances from rows Y."""
+    return AbsoluteDistances(Y) if family == "laplace" else SquaredDistances(Y)
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:

@@ -3,7 +3,6 @@ from ._arrow import (
     Blocks as Blocks,
     as_arrow as as_arrow,
     distinct_text as distinct_text,
-    installed as installed,
     is_table as is_table,
     is_text as is_text,
     pa as pa,
@@ -28,6 +27,6 @@ from ._numbers import (
 from ._recipe import (
     Recipe as Recipe,
 )
-from ._unseen import (
+from ._warning import (
     UnseenValuesWarning as UnseenValuesWarning,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from labelfold.tables._limits import BLOCK, LABELLED, LEARNED_FROM
+from labelfold.utils import Package
 
 _NEEDED = "Recipe reads tables with pyarrow: pip install 'labelfold[app]'."
 # Words for missing cells, in lower case and without surrounding blanks. The empty cell is one of them.
@@ -24,26 +24,8 @@ MISSING = {"", *_WORDS.split(), "not available", "not known", "no data"}
 _MISSING_NUMBERS = ("none",)
 
 
-class MissingPackage:
-    """Stands for a package that is not installed. Only what uses it raises an error, which says what to install."""
-
-    def __init__(self, message: str) -> None:
-        self._message = message
-
-    def __getattr__(self, name: str) -> Any:
-        raise ImportError(self._message)
-
-
-def installed(package: str, message: str) -> Any:
-    """Return a package, or an object that raises an error with this message when it is used."""
-    try:
-        return import_module(package)
-    except ImportError:
-        return MissingPackage(message)
-
-
-pa: Any = installed("pyarrow", _NEEDED)
-pc = installed("pyarrow.compute", _NEEDED)
+pa: Any = Package("pyarrow", _NEEDED)
+pc = Package("pyarrow.compute", _NEEDED)
 
 
 def is_number(kind: Any) -> bool:

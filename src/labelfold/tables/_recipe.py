@@ -47,7 +47,8 @@ from labelfold.tables._steps import (
     Terms,
 )
 from labelfold.tables._target import Target
-from labelfold.tables._unseen import Tally, UnseenRecords, UnseenValuesWarning, counting, empty_columns
+from labelfold.tables._unseen import Tally, UnseenRecords, counting, empty_columns
+from labelfold.tables._warning import UnseenValuesWarning
 from labelfold.utils import fit_context, warn_user
 
 # The parameters that name columns, with their roles.

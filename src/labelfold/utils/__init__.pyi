@@ -17,6 +17,9 @@ from ._messages import (
     warn_of_early_end as warn_of_early_end,
     warn_user as warn_user,
 )
+from ._packages import (
+    Package as Package,
+)
 from ._sklearn import (
     Interval as Interval,
     StrOptions as StrOptions,

@@ -8,30 +8,17 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.pipeline import Pipeline
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, say, using
 from labelfold.app.commands._options import MEMORY, GivenRows, app, takes_rows
-from labelfold.app.compare import predict_with_confidence
-from labelfold.app.io import (
-    Refusal,
-    count,
-    csv_text,
-    find,
-    listed,
-    printable,
-    read_model,
-    read_table,
-    refuse_destination,
-    refusing,
-    write_table,
-)
-from labelfold.tables import Blocks
+from labelfold.app.io import Refusal, count, find, listed, printable, refusing
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @app.command(epilog=MEMORY["rows"])
@@ -47,6 +34,8 @@ def transform(
     safe_csv: options.SafeCsv = False,
 ) -> None:
     """Embed the rows of a table with a saved model."""
+    from labelfold.app.io import write_table
+
     needed = {"transform": "gives no embedding; labelfold predict gives its predictions"}
     if predict:
         needed["predict"] = "predicts nothing; leave out --predict"
@@ -82,6 +71,11 @@ def predict(
     safe_csv: options.SafeCsv = False,
 ) -> None:
     """Predict the classes, or numbers, of the rows of a table with a saved model, with a confidence for each."""
+    import numpy as np
+
+    from labelfold.app.compare import predict_with_confidence
+    from labelfold.app.io import csv_text, write_table
+
     needed = {"predict": "predicts nothing; labelfold transform gives its embedding"}
     with refusing(), using(model):
         saved, table, X = _read_both(model, rows, output, needed, to_table)
@@ -110,6 +104,11 @@ def _applied(
 
     The recipe converts each block once, and counts the cells that it cannot use as it does.
     """
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
+    from labelfold.tables import Blocks
+
     recipe, parts, tallies = saved.recipe, [], []
     if recipe is None:
         return apply(saved.model, X)
@@ -150,6 +149,8 @@ def predicted_columns(predicted: np.ndarray, classes: list[str] | None) -> dict[
 
 def write_predictions(table: Any, name: str, ids: Any, extra: dict[str, Any]) -> None:
     """Write predictions to a new table of the database that the rows come from."""
+    import numpy as np
+
     n = table.raw.shape[0]
     named = {"row": np.arange(1, n + 1)} if ids is None else {title: ids[title] for title in ids}
     table.source.write_table(name, named | extra)
@@ -164,6 +165,8 @@ def _read_both(
     to_table: str | None = None,
 ) -> tuple[Any, Any, Any]:
     """Read a model and new rows; check first that the model has the methods, and the output can be written."""
+    from labelfold.app.io import read_model, read_table, refuse_destination
+
     source, where = find(rows.data, rows.reading)
     refuse_destination(where, output, to_table, model)
     target = rows.target or []

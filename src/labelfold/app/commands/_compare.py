@@ -10,11 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._apply import columns_of, write_predictions
@@ -37,18 +35,16 @@ from labelfold.app.io import (
     count,
     did_you_mean,
     find,
-    finished_together,
     hide_password,
     pd,
     printable,
-    read_table,
-    refuse_destination,
     refusing,
     writable_file,
     writable_folder,
-    write_finished,
-    write_table,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Folder = Annotated[Path, typer.Option("--output", "-o", help="The folder for report and results.")]
 Limit = Annotated[
@@ -111,6 +107,7 @@ def compare_command(
     Each result is written to disk as soon as it is known. The same command resumes after it was stopped or killed.
     """
     from labelfold.app.compare import MAX_REPEATS
+    from labelfold.app.io import refuse_destination
     from labelfold.app.registry import get_method
 
     with refusing():
@@ -238,6 +235,7 @@ def write_files(
     found: Any, table: Any, output: Path, save: bool, safe_csv: bool, to_table: str | None
 ) -> dict[str, Path]:
     """Write the report, the answer and, with ``save``, the model; return the files as first written."""
+    from labelfold.app.io import finished_together, write_finished
     from labelfold.app.report import write_report
 
     with finished_together(output, _MADE) as aside:
@@ -267,6 +265,7 @@ def write_labelfold_alone(
 ) -> dict[str, Path]:
     """Fit and save LabelFold if there are too few labels for a comparison; return the files as first written."""
     from labelfold.app.compare import fit_with_expectation
+    from labelfold.app.io import finished_together
     from labelfold.app.registry import get_method, read_class_weight
 
     data, method = nothing.data, get_method("labelfold")
@@ -327,8 +326,10 @@ def _save(
     to_table: str | None,
 ) -> dict[str, Path]:
     """Write a fitted model, its embedding and its predictions of all rows; return the files by name."""
+    import numpy as np
+
     from labelfold.app.compare import named_rows, predict_with_confidence, save_fit
-    from labelfold.app.io import Unsavable
+    from labelfold.app.io import Unsavable, write_table
 
     X = data.X
     embedded = np.asarray(model.transform(X)) if method.embeds else None
@@ -374,6 +375,7 @@ class ExampleSet:
     @cached_property
     def data(self) -> tuple[np.ndarray, list[str], np.ndarray]:
         """The rows, the names of the columns, and the labels: digits as numbers and classes by name."""
+        import numpy as np
         from sklearn import datasets
 
         bunch = getattr(datasets, self.loader)()
@@ -383,7 +385,7 @@ class ExampleSet:
     @property
     def classes(self) -> int:
         """The number of classes."""
-        return len(np.unique(self.data[2]))
+        return len(set(self.data[2]))
 
 
 EXAMPLE_SETS = {
@@ -416,6 +418,10 @@ def write_example_set(name: str, path: str | Path | None, labels: int | None = N
     Path
         The file written.
     """
+    import numpy as np
+
+    from labelfold.app.io import write_table
+
     if name not in EXAMPLE_SETS:
         raise FileProblem(
             f"There is no data set {name!r}{did_you_mean(name, EXAMPLE_SETS)}; there are {', '.join(EXAMPLE_SETS)}."
@@ -453,6 +459,8 @@ def datasets(
 ) -> None:
     """List the data sets that come with scikit-learn, or write one as a table to try things on."""
     if name is None:
+        from rich.table import Table as Grid
+
         grid = Grid(box=None, pad_edge=False)
         for heading in ("name", "rows", "columns", "classes", "what it is"):
             grid.add_column(heading, justify="right" if heading in ("rows", "columns", "classes") else "left")
@@ -475,6 +483,10 @@ def datasets(
 @app.command(epilog=MEMORY["shipped"])
 def demo(context: typer.Context, output: Folder = Path("demo"), seed: options.Seed = 0) -> None:
     """Compare the methods on scikit-learn's handwritten digits, most of their labels hidden."""
+    import numpy as np
+
+    from labelfold.app.io import read_table
+
     writable_folder(output)
     entry = EXAMPLE_SETS["digits"]
     (n, d), truth = entry.data[0].shape, entry.data[2]

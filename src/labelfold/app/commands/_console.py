@@ -1,4 +1,8 @@
-"""Helpers of the commands: reading tables and options, and printing results."""
+"""Helpers of the commands: reading tables and options, and printing results.
+
+Like the modules of the commands, this one imports what needs NumPy, pandas or rich in the functions that use it, so
+that help and refused options come at once.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +13,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table as Grid
 
-from labelfold.app.io import (
-    FileProblem,
-    Refusal,
-    Table,
-    cell_text,
-    count,
-    find,
-    listed,
-    one_line,
-    printable,
-    read_table,
-)
-from labelfold.labels import Labels, worded
-from labelfold.tables import MISSING, Recipe
+from labelfold.app.io import FileProblem, Refusal, count, find, listed, one_line, printable
+from labelfold.labels import worded
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
     from labelfold.app.commands._options import GivenRows
+    from labelfold.app.io import Table
     from labelfold.app.report import Comparison
+    from labelfold.labels import Labels
+    from labelfold.tables import Recipe
 
 TASKS = ("auto", "classification", "regression")
 MAX_METHODS = 12  # on the screen; the report has all
@@ -38,6 +33,9 @@ MAX_METHODS = 12  # on the screen; the report has all
 
 def accuracy_grid(found: Comparison) -> Grid:
     """Return a table of scores: one row for each method, one column for each budget."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as Grid
+
     budgets = sorted(found.lines["budget"].unique(), key=lambda b: (b != found.budget_, -b))
     measure = found.measure
     grid = Grid(
@@ -107,6 +105,8 @@ def read_labelled(
 
 def _read(rows: GivenRows, label_free: list[str] | None, **how: Any) -> Table:
     """Read the table that the options describe, and show notes about it."""
+    from labelfold.app.io import read_table
+
     target = rows.target
     table = read_table(
         rows.data,
@@ -131,6 +131,8 @@ def read_to_label(rows: GivenRows, label_free: list[str] | None) -> tuple[Table,
     labels : list of str or None
         Its labels as text.
     """
+    from labelfold.app.io import cell_text
+
     table = _read(rows, label_free, begin=True)
     n = table.raw.shape[0]
     if table.y is None:
@@ -185,11 +187,15 @@ def _refuse_marks(table: Table) -> None:
 
 def _like_none(label: Any) -> bool:
     """Tell whether a label is a word for "no label" that read_table reads as a class."""
+    from labelfold.tables import MISSING
+
     return isinstance(label, str) and label.lower() in {*MISSING, "none", "unlabeled", "unlabelled"}
 
 
 def recipe_for(table: Table, roles: dict[str, list[str] | None], keep: list[str] | None = None) -> Recipe:
     """Return a recipe with given roles of columns, e.g. ``{"text": ["comment"]}``, and with columns to keep."""
+    from labelfold.tables import Recipe
+
     given = {role: table.columns_named(role, wanted or ()) for role, wanted in roles.items()}
     return Recipe(**given, keep=table.columns_named("kept", keep or ()))
 
@@ -272,15 +278,13 @@ def say(text: str) -> None:
     console().print(text, soft_wrap=True)
 
 
-class _Console(Console):
-    """A console that escapes control characters in text from the data."""
-
-    def render_str(self, text: str, *args: Any, **options: Any) -> Any:
-        """Return text as it is shown."""
-        return super().render_str(printable(text), *args, **options)
-
-
 def console() -> Console:
-    """Return the console for results."""
+    """Return the console for results. It escapes control characters in text from the data."""
+    from rich.console import Console
+
+    class Escaping(Console):
+        def render_str(self, text: str, *args: Any, **options: Any) -> Any:
+            return super().render_str(printable(text), *args, **options)
+
     # no markup: text from the data may contain square brackets
-    return _Console(markup=False, highlight=False, emoji=False)
+    return Escaping(markup=False, highlight=False, emoji=False)

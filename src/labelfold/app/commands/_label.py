@@ -12,8 +12,7 @@ import typer
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import note, read_to_label, recipe_for, say, tell_recipe
 from labelfold.app.commands._options import MEMORY, GivenRows, app, sides, takes_rows
-from labelfold.app.io import Journal, Refusal, count, did_you_mean, find, refusing, writable_folder
-from labelfold.app.label import missing_packages
+from labelfold.app.io import Refusal, count, did_you_mean, find, refusing, writable_folder
 
 _TARGET = "label"
 
@@ -50,6 +49,8 @@ def label_command(
 
     Every label is on disk before the page shows it. The same command resumes after it was ended or killed.
     """
+    from labelfold.app.label import missing_packages
+
     if lack := missing_packages():
         raise Refusal(lack)
     from labelfold.app.label import open_browser, open_page, prepare_table
@@ -87,6 +88,8 @@ def label_command(
 
 def _label_file(rows: GivenRows, output: Path | None) -> Path:
     """Return the file of labels, checked before anything is read."""
+    from labelfold.app.io import Journal
+
     file = output or Journal.beside(find(rows.data, rows.reading)[1], rows.reading)
     writable_folder(file.parent, make=False)
     if rows.labels is not None and rows.labels.resolve() == file.resolve():

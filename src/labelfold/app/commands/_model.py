@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table as Grid
 
 from labelfold.app.commands import _options as options
 from labelfold.app.commands._console import (
@@ -23,7 +22,6 @@ from labelfold.app.commands._console import (
     using,
 )
 from labelfold.app.commands._options import MEMORY, GivenRows, Model, app, takes_rows
-from labelfold.app.compare import view_kinds
 from labelfold.app.io import Refusal, count, find, refusing, writable_file
 
 __all__ = ["app"]
@@ -34,6 +32,8 @@ def list_methods(
     name: Annotated[str | None, typer.Argument(help="The method to describe. Default: list all.")] = None,
 ) -> None:
     """List the methods by use, or describe one of them."""
+    from rich.table import Table as Grid
+
     from labelfold.app.registry import METHODS, get_method
 
     out = console()
@@ -206,6 +206,8 @@ def inspect_command(model: Model) -> None:
 
 
 def _describe_model(saved: Any) -> None:
+    from rich.table import Table as Grid
+
     from labelfold.app.registry import METHODS
 
     meta = saved.meta
@@ -229,6 +231,7 @@ def _describe_model(saved: Any) -> None:
 
 def _facts(saved: Any, method: Any) -> list[tuple[str, str]]:
     """Return the description of a model: headings and texts."""
+    from labelfold.app.compare import view_kinds
     from labelfold.app.registry import AS_IS, form_of
 
     meta, recipe = saved.meta, saved.recipe

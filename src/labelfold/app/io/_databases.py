@@ -30,9 +30,9 @@ from labelfold.app.io._errors import (
 )
 from labelfold.app.io._files import existing_file
 from labelfold.app.io._sources import Request, needed
-from labelfold.tables import installed
+from labelfold.utils import Package
 
-sa = installed("sqlalchemy", "Databases are read with sqlalchemy: pip install 'labelfold[sql]'.")
+sa = Package("sqlalchemy", "Databases are read with sqlalchemy: pip install 'labelfold[sql]'.")
 
 _SELECTS = ("select", "with", "values", "from", "table")
 # Strings, quoted names and comments; a semicolon in them does not end a statement.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from labelfold.tables import installed, pa
+from labelfold.utils import Package
 
 # Control characters, marks that change the writing direction, and bytes of a file name that are not text.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -157,10 +157,10 @@ def refusing() -> Iterator[None]:
         raise Refusal(f"{one_line(error)}.") from error
 
 
+_NEEDED = "The app of labelfold needs pandas and pyarrow: pip install 'labelfold[app]'."
+pa: Any = Package("pyarrow", _NEEDED)
 if TYPE_CHECKING:
     import pandas as pd
     from pyarrow import csv as arrow_csv
 else:
-    _NEEDED = "The app of labelfold needs pandas and pyarrow: pip install 'labelfold[app]'."
-    pd = installed("pandas", _NEEDED)
-    arrow_csv = installed("pyarrow.csv", _NEEDED)
+    pd, arrow_csv = Package("pandas", _NEEDED), Package("pyarrow.csv", _NEEDED)
