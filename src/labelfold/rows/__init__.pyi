@@ -5,6 +5,7 @@ from ._blocks import (
 from ._containers import (
     as_rows as as_rows,
     gathered as gathered,
+    is_dask as is_dask,
     stored_values as stored_values,
     validated_rows as validated_rows,
 )
@@ -46,6 +47,10 @@ from ._threads import (
 from ._vectors import (
     row_products as row_products,
     run as run,
+)
+from .adapters._dask_workers import (
+    lazy_tasks as lazy_tasks,
+    with_retries as with_retries,
 )
 from .adapters._device_blocks import (
     for_gpu_loops as for_gpu_loops,

@@ -90,7 +90,7 @@ def _adapted(X: Any, like: Any) -> Rows:
         return memory_rows(X)
     if isinstance(X, str | os.PathLike):
         return file_rows(X, getattr(like, "feature_names_in_", None), getattr(like, "n_features_in_", None))
-    if _is_dask(X):
+    if is_dask(X):
         from labelfold.rows.adapters._dask import DaskRows
 
         return DaskRows(X)
@@ -107,7 +107,7 @@ def is_table(X: Any) -> bool:
     """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return not isinstance(X, np.memmap)
-    others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
+    others = isinstance(X, Rows | str | os.PathLike) or is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
     return not others
 
 
@@ -198,10 +198,11 @@ def _check_names(estimator: Any, names: list[str], *, reset: bool) -> None:
 
 def gathered(value: Any) -> Any:
     """Return a Dask array as NumPy, and any other value unchanged."""
-    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
+    return value.compute() if is_dask(value) and hasattr(value, "compute") else value
 
 
-def _is_dask(X: Any) -> bool:
+def is_dask(X: Any) -> bool:
+    """Return whether X is a collection of Dask."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and "dask" in sys.modules
 
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.rows import in_order
+from labelfold.rows import gathered, in_order
 from labelfold.tables._arrow import (
     Blocks,
     Packed,
@@ -164,7 +164,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array of shape (n, d)
-            pandas, polars, pyarrow, or anything with the Arrow interface.
+            pandas, polars, pyarrow, anything with the Arrow interface, or Dask. A Dask table stays on the workers:
+            one pass finds the number of its rows, and a second one the rows to learn from, which alone are sent here.
         y : array-like of shape (n,), optional
             Labels. They are used only to find leaks, missing cells or parts of dates that predict them, and columns
             in which labelled rows differ.
@@ -181,7 +182,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     @fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None) -> np.ndarray | sp.csr_array:
         """Fit, and return the matrix of the rows; see `fit` and `transform`."""
-        table = self._table(X, reset=True)
+        table, y, groups = self._table(X, reset=True), gathered(y), gathered(groups)
         n = table.num_rows
         if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
@@ -206,8 +207,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.differences_: list[dict[str, Any]] = differences.result(len(used))
         self.n_rows_, self.n_learned_from_ = n, len(places)
         self.transformer_: ColumnTransformer = stack(used, n)
-        made = self.transformer_.fit_transform(_parsed(some, used))
-        return self._matrix(made) if len(places) == n else self._transformed(table)[0]
+        made = self._matrix(self.transformer_.fit_transform(_parsed(some, used)))
+        if _on_workers(table):
+            return table.matrix(self._block, self.used_, made[:0])
+        return made if len(places) == n else self._transformed(table)[0]
 
     def transform(self, X: Any) -> np.ndarray | sp.csr_array:
         """Return the matrix of the rows.
@@ -287,8 +290,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ["2 of 3 cells of 'plan' hold a value the model never saw: 'c'"]
         """
         check_is_fitted(self)
-        blocks = self._blocks(self._table(X, reset=False))
-        return self.records(tally for _, tally in in_order(self._block, blocks))
+        table = self._table(X, reset=False)
+        if _on_workers(table):
+            return self.records([table.counted(self._block, self.used_)[1]])
+        return self.records(tally for _, tally in in_order(self._block, self._blocks(table)))
 
     def records(self, tallies: Iterable[Tally]) -> UnseenRecords:
         """Return the records of `unseen` about blocks of rows, from their counts."""
@@ -374,6 +379,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
 
     def _transformed(self, table: Any) -> tuple[Any, Tally]:
         """Return the matrix of the rows, a few blocks in parallel, and the counts of odd cells."""
+        if _on_workers(table):
+            like, counts = table.counted(self._block, self.used_)
+            return table.matrix(self._block, self.used_, like), counts
         whole = Tally()
 
         def parts() -> Iterator[Any]:
@@ -428,13 +436,19 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return tags
 
 
+def _on_workers(table: Any) -> bool:
+    """Tell whether the workers of Dask hold a table."""
+    return not isinstance(table, pa.Table | Blocks)
+
+
 def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
     """Return the rows to fit on, and their indices: all, or evenly spaced and labelled ones if there are many."""
     if isinstance(table, Blocks):
         return table.sample, table.places
     n = table.num_rows
     if n <= LEARNED_FROM + LABELLED:
-        return table, np.arange(n)
+        places = np.arange(n)
+        return table.take(places) if _on_workers(table) else table, places
     places = np.union1d(np.linspace(0, n - 1, LEARNED_FROM).astype(int), target.index[:LABELLED])
     return table.take(places), places
 

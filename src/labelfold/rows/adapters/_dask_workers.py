@@ -250,16 +250,20 @@ def _at(worker: str | None) -> dict[str, Any]:
 
 def tasks_for(X: Any) -> LazyTasks:
     """Return how tasks on the chunks of X (one chunk for all columns) reach the scheduler that Dask would choose."""
+    tasks = lazy_tasks(X, X.to_delayed()[:, 0])
+    futures = None if tasks.client is None else _futures(X)
+    return tasks if futures is None else PlacedTasks(futures, tasks.client, futures)
+
+
+def lazy_tasks(X: Any, chunks: Sequence[Any]) -> LazyTasks:
+    """Return how tasks on the chunks of X reach the scheduler, wherever the chunks are."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
     if not hasattr(client, "scatter"):
-        return LazyTasks(X.to_delayed()[:, 0])
+        return LazyTasks(chunks)
     from distributed import futures_of
 
     _check_workers(client)
-    futures = _futures(X)
-    if futures is not None:
-        return PlacedTasks(futures, client, futures)
-    return LazyTasks(X.to_delayed()[:, 0], client, futures_of(X))
+    return LazyTasks(chunks, client, futures_of(X))
 
 
 def _futures(X: Any) -> list | None:
