@@ -218,13 +218,15 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array
-            A table with the columns in use, in any order; other columns are ignored.
+            A table with the columns in use, in any order; other columns are ignored. Of a Dask table the rows, and
+            the values never seen, are counted at once, in two passes on the workers.
 
         Returns
         -------
         X_out : ndarray or csr_array of shape (n, k)
             Sparse if there is text, or categories with very many values. It is then float32 if `fit` had more than
-            120,000 rows.
+            120,000 rows. Of a Dask table a Dask array with a chunk for each partition, which the workers make
+            whenever it is used; ``X_out.persist()`` keeps it in their memory.
         """
         made, tally = self.counted(X)
         if mostly := tally.found().mostly:

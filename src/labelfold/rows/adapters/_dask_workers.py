@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -258,12 +259,26 @@ def tasks_for(X: Any) -> LazyTasks:
 def lazy_tasks(X: Any, chunks: Sequence[Any]) -> LazyTasks:
     """Return how tasks on the chunks of X reach the scheduler, wherever the chunks are."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    futures = _sources(X)
     if not hasattr(client, "scatter"):
         return LazyTasks(chunks)
+    _check_workers(client)
+    return LazyTasks(chunks, client, futures)
+
+
+def _sources(X: Any) -> list:
+    """Return what X is computed from, as far as it is in the memory of workers that can be reached."""
+    if "distributed" not in sys.modules:
+        return []
     from distributed import futures_of
 
-    _check_workers(client)
-    return LazyTasks(chunks, client, futures_of(X))
+    futures = futures_of(X)
+    if any(future.client is None or future.client.status == "closed" for future in futures):
+        raise RuntimeError(
+            "X is in the memory of Dask workers whose client, or cluster, is closed; connect a client, make X again "
+            "from where it was read, and persist it there"
+        )
+    return futures
 
 
 def _futures(X: Any) -> list | None:
