@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,8 +251,16 @@ def test_a_dask_array_of_a_table(rng):
     assert_alike(da.from_array(X, chunks=(40, 2)), X)
     numbers = rng.random((90, 3))
     assert_alike(da.from_array(numbers, chunks=(40, 2)), numbers)
-    with pytest.raises(ValueError, match="Dask array of 1 dimensions, where rows and columns are expected"):
-        Recipe().fit(da.from_array(numbers[:, 0], chunks=40))
+
+
+@pytest.mark.parametrize(
+    "given", [da.ones(5), dask.delayed(np.ones((2, 2))), dd.from_pandas(pd.Series([1.0]), npartitions=1)]
+)
+def test_what_is_no_table(given):
+    with pytest.raises(
+        ValueError, match=r"X is a Dask .* without rows and columns, .*; pass a Dask DataFrame"
+    ):
+        Recipe().fit(given)
 
 
 def test_names_of_the_rows(rng):
@@ -272,7 +277,9 @@ def test_errors(rng):
         recipe.transform(ddf.drop(columns="age"))
     with pytest.raises(ValueError, match="0 samples"):
         Recipe().fit(ddf[ddf.row < 0])
-    with pytest.raises(ValueError, match="X is a Dask table without rows, where at least one row is expected"):
+    with pytest.raises(
+        ValueError, match="X is a Dask table without rows, where at least one row is expected"
+    ):
         recipe.transform(ddf[ddf.row < 0])
     with pytest.raises(ValueError, match=r"y has 5 rows and X has 240"):
         Recipe().fit(ddf, np.arange(5))
@@ -286,7 +293,9 @@ def test_a_table_that_changes_between_passes(rng):
         return table[: sizes.pop() if sizes else 100]
 
     Z = recipe.transform(dd.from_map(read, [0], meta=table[:0]))
-    with pytest.raises(ValueError, match=r"has 100 rows, where an earlier pass found 240; .* ddf.persist\(\)"):
+    with pytest.raises(
+        ValueError, match=r"has 100 rows, where an earlier pass found 240; .* ddf.persist\(\)"
+    ):
         Z.compute()
 
 

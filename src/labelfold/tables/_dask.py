@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import reduce
 from typing import Any, NamedTuple
 
 import dask
@@ -26,8 +25,8 @@ _FAN_IN = 8
 class Partitions:
     """A Dask DataFrame, or a Dask array of a table, whose partitions the workers read in every pass.
 
-    One pass over the columns of Python objects, or over one column if there are none, finds the number of rows in each
-    partition, and the types that these columns have in all partitions together.
+    One pass over the columns of Python objects, or over one column if there are none, finds the number of rows of
+    each partition, and the types that these columns have in all partitions together.
 
     Attributes
     ----------
@@ -40,13 +39,16 @@ class Partitions:
     """
 
     def __init__(self, X: Any) -> None:
+        if not (isinstance(X, da.Array) or hasattr(type(X), "to_dask_array")) or X.ndim != 2:
+            raise ValueError(
+                f"X is a Dask {type(X).__name__} without rows and columns, where a table is expected; pass a Dask "
+                "DataFrame, or a Dask array of two dimensions"
+            )
         self.named: bool = hasattr(X, "columns")
         if self.named:
             self._labels = list(X.columns)
             objects = [label for label in self._labels if X[label].dtype == object]
         else:
-            if X.ndim != 2:
-                raise ValueError(f"X is a Dask array of {X.ndim} dimensions, where rows and columns are expected")
             X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
             self._labels = [f"x{j}" for j in range(X.shape[1])]
             objects = self._labels if X.dtype == object else []
@@ -104,9 +106,7 @@ class Partitions:
         def run() -> Any:
             found = [tasks.submit(_counts, work, part) for part in tasks.chunks]
             while len(found) > 1:
-                found = [
-                    tasks.submit(_merged, found[i : i + _FAN_IN]) for i in range(0, len(found), _FAN_IN)
-                ]
+                found = [tasks.submit(_merged, found[i : i + _FAN_IN]) for i in range(0, len(found), _FAN_IN)]
             return tasks.fetch(found)[0]
 
         return with_retries(run, tasks, [], [])
@@ -120,8 +120,7 @@ class Partitions:
         work = _packed(_Matrix(transform, self._reader(names)))
         parts = self._parts(names)
         graph = {
-            (name, j, 0): (_made, work.key, parts[i].key, self.sizes[i])
-            for j, i in enumerate(self._occupied)
+            (name, j, 0): (_made, work.key, parts[i].key, self.sizes[i]) for j, i in enumerate(self._occupied)
         }
         layers = HighLevelGraph.from_collections(name, graph, dependencies=[work, *parts])
         chunks = (tuple(self.sizes[i] for i in self._occupied), (like.shape[1],))
@@ -246,8 +245,8 @@ def _made(work: _Matrix, part: Any, n_rows: int) -> Any:
     """Return the matrix of a partition."""
     if len(part) != n_rows:
         raise ValueError(
-            f"a partition of the Dask table has {len(part)} rows, where an earlier pass found {n_rows}; give Recipe a "
-            "table that is the same each time it is read, such as ddf.persist()"
+            f"a partition of the Dask table has {len(part)} rows, where an earlier pass found {n_rows}; give Recipe "
+            "a table that is the same each time it is read, such as ddf.persist()"
         )
     made = [block for block, _ in work.blocks(part)]
     if len(made) == 1:

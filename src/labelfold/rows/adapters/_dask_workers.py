@@ -259,14 +259,14 @@ def tasks_for(X: Any) -> LazyTasks:
 def lazy_tasks(X: Any, chunks: Sequence[Any]) -> LazyTasks:
     """Return how tasks on the chunks of X reach the scheduler, wherever the chunks are."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
-    futures = _sources(X)
+    futures = sources_of(X)
     if not hasattr(client, "scatter"):
         return LazyTasks(chunks)
     _check_workers(client)
     return LazyTasks(chunks, client, futures)
 
 
-def _sources(X: Any) -> list:
+def sources_of(X: Any) -> list:
     """Return what X is computed from, as far as it is in the memory of workers that can be reached."""
     if "distributed" not in sys.modules:
         return []
