@@ -26,7 +26,7 @@ from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDire
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels
 from labelfold.numerics import linear_svm, nonnegative_numbers, perceptron
-from labelfold.rows import Rows, as_rows, stored_values
+from labelfold.rows import Rows, as_rows, check_fits, stored_values
 from labelfold.utils import StrOptions
 
 # The training rows of a classifier, as indices of the labelled rows, and their signs.
@@ -361,6 +361,7 @@ class NMFAlpha(DivergenceNMF):
         self.C_, self.machine_weight_ = 0.0, 0.0
         if not isinstance(self.supervision, str) and self.supervision == 0:
             return None, None
+        check_fits(rows, "NMFAlpha", "use SSNMF or LabelFold, or fewer labels", n_rows=labels.n_labelled)
         X = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
         self.C_ = chosen(self.C, 1 / _mean_square(X))
         S = dual_directions(X, labels, self.C_, self.multiclass, self.directions)

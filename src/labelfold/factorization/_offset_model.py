@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 from scipy import linalg
 
 from labelfold.factorization._components import squared_misfit, svd_start
-from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
+from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, check_fits, dense_block_rows
 
 
 class RowFit(NamedTuple):
@@ -98,6 +98,7 @@ class RowsInPasses:
     def __init__(self, rows: Rows, mean: np.ndarray, index: np.ndarray) -> None:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
+        check_fits(rows, "this factorisation", "use LDA or LabelFold, or fewer labels", n_rows=len(index))
         self.labelled = rows.take(index)
         zeros = np.zeros(len(index), dtype=rows.dtype)
         self.mask = rows.spread(index, zeros, 1) if len(index) < n else None

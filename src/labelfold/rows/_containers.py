@@ -196,6 +196,57 @@ def _check_names(estimator: Any, names: list[str], *, reset: bool) -> None:
         )
 
 
+def check_fits(
+    rows: Rows,
+    estimator: str,
+    instead: str,
+    *,
+    n_rows: int | None = None,
+    n_columns: int = 0,
+    max_gram_bytes: float | None = None,
+) -> None:
+    """Raise an error if rows of another container take too much of the memory of this process.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows in memory, which take no more, or others, which are about to be read.
+    estimator, instead : str
+        Who reads them, and what to do with more rows.
+    n_rows : int, optional
+        Number of the rows that are read; all when None.
+    n_columns : int
+        Number of columns that each of them gets in memory, if these are more.
+    max_gram_bytes : float, optional
+        The budget of the estimator; half of the memory of this machine when None.
+    """
+    n, d = rows.shape
+    n_rows, d = n if n_rows is None else n_rows, max(d, n_columns)
+    wide = n_columns * rows.dtype.itemsize
+    budget = memory_bytes() / 2 if max_gram_bytes is None else max_gram_bytes
+    # The size of sparse rows on Dask takes a pass, which those that fit as dense rows do without.
+    if rows.in_memory or n_rows * max(rows.row_bytes(), wide) <= budget:
+        return
+    row_bytes = max(rows.stored_bytes() / n, wide)
+    if n_rows * row_bytes <= budget:
+        return
+    held = int(budget // row_bytes)
+    own = "half of the memory of this machine" if max_gram_bytes is None else "max_gram_bytes"
+    raise ValueError(
+        f"{estimator} reads rows into the memory of this process: {n_rows:,} x {d:,} {rows.place} are "
+        f"{n_rows * row_bytes:,.0f} bytes, of which {own}, {budget:,.0f} bytes, holds {held:,} rows; "
+        f"{instead}{'' if max_gram_bytes is None else ', or raise max_gram_bytes'}"
+    )
+
+
+def memory_bytes() -> float:
+    """Return the size of the memory of this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
+
+
 def gathered(value: Any) -> Any:
     """Return a Dask array as NumPy, and any other value unchanged."""
     return value.compute() if is_dask(value) and hasattr(value, "compute") else value

@@ -19,7 +19,16 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import ITERATIONS, Decisions, HostRows, LinearReducer, classifies, constraints, fitting
+from labelfold.base import (
+    ITERATIONS,
+    Decisions,
+    HostRows,
+    LinearReducer,
+    classifies,
+    constraints,
+    embedding_in_memory,
+    fitting,
+)
 from labelfold.labels import Labels
 from labelfold.model_selection import fold_scores, one_standard_error
 from labelfold.numerics import MAX_GRAM_BYTES, signed
@@ -515,7 +524,7 @@ class PCALS(NestedSubspace):
         X : ndarray of shape (n, d)
         """
         check_is_fitted(self)
-        Z = np.asarray(as_rows(Z).whole().dense())
+        Z = embedding_in_memory(Z, self.n_features_in_)
         if Z.shape[1] > len(self.components_):
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "

@@ -10,7 +10,9 @@ from weakref import ref
 
 import dask.array as da
 import numpy as np
+from scipy import sparse
 
+from labelfold.rows._blocks import Block
 from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
@@ -40,6 +42,7 @@ from labelfold.rows.adapters._local import (
     check_aligned,
     check_two_dimensional,
     floating,
+    memory_rows,
     stacked_rows,
 )
 
@@ -53,6 +56,8 @@ Make = Callable[[int, list], Any]
 
 class DaskRows(Rows):
     """Rows of a Dask array whose chunks hold NumPy arrays or SciPy sparse matrices."""
+
+    place = "on Dask"
 
     def __init__(self, X: Any) -> None:
         X = _array(X)
@@ -356,6 +361,14 @@ class DaskRows(Rows):
     def row_bytes(self) -> float:
         """Return the bytes of one dense row; the size of a sparse chunk is known only to its worker."""
         return self.shape[1] * self.dtype.itemsize
+
+    def stored_bytes(self) -> float:
+        """Return the bytes of all rows; those of sparse chunks are added up by the workers."""
+        return self.sum(_block_bytes) if sparse.issparse(self.X._meta) else super().stored_bytes()
+
+
+def _block_bytes(X: Block) -> float:
+    return memory_rows(X.raw, checked=True).row_bytes() * X.shape[0]
 
 
 def _array(X: Any) -> Any:
