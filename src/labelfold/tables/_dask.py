@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 from dask.highlevelgraph import HighLevelGraph
 
 from labelfold.rows import lazy_tasks, single_blas, with_retries
@@ -18,6 +17,7 @@ from labelfold.tables._arrow import as_arrow, cast_cells, common_type, slices
 from labelfold.tables._unseen import Tally
 
 Transform = Callable[[Any], tuple[Any, Tally]]
+Join = Callable[[Iterable[Any], int], Any]
 # Budget: number of counts that one task merges.
 _FAN_IN = 8
 
@@ -92,14 +92,14 @@ class Partitions:
         pieces = self._each(_whole, [name])
         return self._reader([name]).table(_joined([piece for piece in pieces if len(piece)])).column(name)
 
-    def counted(self, transform: Transform, names: list[str]) -> tuple[Any, Tally]:
+    def counted(self, transform: Transform, join: Join, names: list[str]) -> tuple[Any, Tally]:
         """Return the matrix of no rows, and the counts of odd cells in all partitions, from one pass.
 
         ``transform`` returns the matrix of an Arrow table and its counts; ``names`` are the columns that it needs.
         """
         if not self.num_rows:
             raise ValueError("X is a Dask table without rows, where at least one row is expected")
-        work = _packed(_Matrix(transform, self._reader(names)))
+        work = _packed(_Matrix(transform, join, self._reader(names)))
         parts, occupied = self._parts(names), self._occupied
         tasks = lazy_tasks(self._X, [parts[i] for i in occupied])
 
@@ -111,13 +111,13 @@ class Partitions:
 
         return with_retries(run, tasks, [], [])
 
-    def matrix(self, transform: Transform, names: list[str], like: Any) -> Any:
+    def matrix(self, transform: Transform, join: Join, names: list[str], like: Any) -> Any:
         """Return the matrix as a Dask array with a chunk for each partition, which the workers make when it is used.
 
-        ``like`` is the matrix of no rows.
+        ``join`` returns the parts of a chunk as one matrix, and ``like`` is the matrix of no rows.
         """
         name = f"labelfold-recipe-{uuid.uuid4().hex}"
-        work = _packed(_Matrix(transform, self._reader(names)))
+        work = _packed(_Matrix(transform, join, self._reader(names)))
         parts = self._parts(names)
         graph = {
             (name, j, 0): (_made, work.key, parts[i].key, self.sizes[i]) for j, i in enumerate(self._occupied)
@@ -186,6 +186,7 @@ class _Matrix(NamedTuple):
     """What the workers do with a partition."""
 
     transform: Transform
+    join: Join
     reader: _Reader
 
     def blocks(self, part: Any) -> Any:
@@ -248,7 +249,4 @@ def _made(work: _Matrix, part: Any, n_rows: int) -> Any:
             f"a partition of the Dask table has {len(part)} rows, where an earlier pass found {n_rows}; give Recipe "
             "a table that is the same each time it is read, such as ddf.persist()"
         )
-    made = [block for block, _ in work.blocks(part)]
-    if len(made) == 1:
-        return made[0]
-    return sp.vstack(made, format="csr") if sp.issparse(made[0]) else np.concatenate(made)
+    return work.join((block for block, _ in work.blocks(part)), n_rows)

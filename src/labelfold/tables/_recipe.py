@@ -209,7 +209,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.transformer_: ColumnTransformer = stack(used, n)
         made = self._matrix(self.transformer_.fit_transform(_parsed(some, used)))
         if _on_workers(table):
-            return table.matrix(self._block, self.used_, made[:0])
+            return table.matrix(*self._work, made[:0])
         return made if len(places) == n else self._transformed(table)[0]
 
     def transform(self, X: Any) -> np.ndarray | sp.csr_array:
@@ -294,7 +294,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         table = self._table(X, reset=False)
         if _on_workers(table):
-            return self.records([table.counted(self._block, self.used_)[1]])
+            return self.records([table.counted(*self._work)[1]])
         return self.records(tally for _, tally in in_order(self._block, self._blocks(table)))
 
     def records(self, tallies: Iterable[Tally]) -> UnseenRecords:
@@ -382,8 +382,8 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
     def _transformed(self, table: Any) -> tuple[Any, Tally]:
         """Return the matrix of the rows, a few blocks in parallel, and the counts of odd cells."""
         if _on_workers(table):
-            like, counts = table.counted(self._block, self.used_)
-            return table.matrix(self._block, self.used_, like), counts
+            like, counts = table.counted(*self._work)
+            return table.matrix(*self._work, like), counts
         whole = Tally()
 
         def parts() -> Iterator[Any]:
@@ -391,7 +391,17 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
                 whole.merge(tally)
                 yield made
 
-        return (stacked if self.transformer_.sparse_output_ else filled)(parts(), table.num_rows), whole
+        return self._join(parts(), table.num_rows), whole
+
+    @property
+    def _join(self) -> Callable[[Iterable[Any], int], Any]:
+        """The function that returns parts of the matrix as one."""
+        return stacked if self.transformer_.sparse_output_ else filled
+
+    @property
+    def _work(self) -> tuple:
+        """What the workers of Dask do with a partition, and the columns that they need."""
+        return self._block, self._join, self.used_
 
     def _blocks(self, table: Any) -> Any:
         return table.read(self.used_) if isinstance(table, Blocks) else slices(table)
