@@ -10,10 +10,35 @@ import pytest
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
+from sklearn.base import clone  # noqa: E402
+
 from containers import CONTAINERS  # noqa: E402
-from labelfold import LDA  # noqa: E402
+from labelfold import (  # noqa: E402
+    CCA,
+    CNMF,
+    DRSVM,
+    HSL,
+    KLNMF,
+    LDA,
+    LSDR,
+    NSDR,
+    OPLS,
+    PCALS,
+    SSDR,
+    SSNMF,
+    TSVM,
+    KernelPCALS,
+    LabelFold,
+    LapRLS,
+    NMFAlpha,
+)
 from labelfold.rows import Centered, Featurized, Weighted, as_rows  # noqa: E402
 
+METHODS = [
+    *(CCA(), HSL(), LDA(), OPLS(), LabelFold(), LapRLS(), TSVM()),
+    *(each(2) for each in (KernelPCALS, PCALS, SSDR)),
+    *(each(2, max_iter=3) for each in (CNMF, DRSVM, KLNMF, LSDR, NSDR, NMFAlpha, SSNMF)),
+]
 KINDS = {container.name: container for container in CONTAINERS if container.kind == "dask"}
 
 
@@ -199,9 +224,58 @@ def test_a_frame_of_partitions_of_unknown_length(kind, frame, X):
 
 def test_a_frame_with_words(frame):
     with pytest.raises(
-        ValueError, match=r"Column 'g' of the Dask DataFrame holds (string|object) values, .*; convert"
+        ValueError,
+        match=r"Column 'g' of the Dask DataFrame holds (string|object) values, .*Recipe\(\) before it",
     ):
         as_rows(frame.assign(g="red"))
+
+
+@pytest.mark.parametrize("kind", ["Float32", "Float64", "Int32", "boolean", "double[pyarrow]"])
+def test_a_frame_of_numbers_with_a_mask(kind, X):
+    dd = pytest.importorskip("dask.dataframe", reason="dask's data frames need pyarrow")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pd.DataFrame(np.rint(X) > 0 if kind == "boolean" else np.rint(X), columns=list("abcdef")).astype(
+        kind
+    )
+    with dask.config.set(scheduler="synchronous"):
+        rows = as_rows(dd.from_pandas(table, npartitions=3))
+        assert rows.dtype == (np.float32 if kind == "Float32" else np.float64)
+        np.testing.assert_allclose(rows.mean(), table.to_numpy(float).mean(axis=0), rtol=1e-6)
+        table.iloc[41, 2] = None
+        with pytest.raises(ValueError, match="NaN at row 41, column 2"):
+            as_rows(dd.from_pandas(table, npartitions=3)).mean()
+
+
+@pytest.mark.parametrize("kind", ["bag", "delayed"])
+def test_what_has_no_rows_and_columns(kind):
+    given = dask.delayed(np.ones((3, 2)))
+    if kind == "bag":
+        given = pytest.importorskip("dask.bag").from_sequence([1, 2])
+    with pytest.raises(
+        TypeError, match=r"X is a Dask \w+, where a Dask array or DataFrame is expected; convert it"
+    ):
+        as_rows(given)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_chunks_of_unknown_length_of_some_columns_in_half_precision(method, X):
+    """And labels on Dask, with other chunks."""
+    X = np.abs(X + 0.1).astype(np.float16)
+    y = np.where(np.arange(90) % 3 == 0, -1, (X[:, 1] > X[:, 2]).astype(int))
+    lazy, kept = da.from_array(X, chunks=(30, 4)), X[:, 0] > 0.2
+    some, labels = lazy[lazy[:, 0] > 0.2], da.from_array(y[kept], chunks=17)
+    assert np.isnan(some.shape[0])
+    # As float32 in memory too, which is what half precision is computed in.
+    whole = X[kept].astype(np.float32)
+    with dask.config.set(scheduler="synchronous"):
+        model, expected = clone(method).fit(some, labels), clone(method).fit(whole, y[kept])
+        for name in ("transform", "predict"):
+            if hasattr(model, name):
+                found = np.asarray(getattr(model, name)(some))
+                want = np.asarray(getattr(expected, name)(whole))
+                close = np.isclose(np.abs(found), np.abs(want), rtol=1e-3, atol=1e-3)
+                assert close.mean() > 0.97  # a row may be on the border of two classes
 
 
 def test_an_unknown_number_of_columns(X):

@@ -12,9 +12,10 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 
 from distributed.comm.tcp import TCP  # noqa: E402
 
-from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlpha  # noqa: E402
+from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlpha, Recipe  # noqa: E402
 from labelfold.factorization import _klnmf as _starts  # noqa: E402
 from labelfold.rows import _threads as threads  # noqa: E402
+from labelfold.tables import _recipe  # noqa: E402
 
 FEW, MANY, D = 4_000, 240_000, 6
 
@@ -115,3 +116,38 @@ def test_what_is_kept_of_the_rows_stays_on_the_workers(method, tables):
     kept = pickle.loads(pickle.dumps(method))
     assert isinstance(kept.embedding_, np.ndarray)
     np.testing.assert_array_equal(kept.embedding_, method.embedding_.compute())
+
+
+def some_cells(start, n):
+    import pandas as pd
+
+    rng = np.random.default_rng(start)
+    days = pd.to_timedelta(rng.integers(0, 1000, n), unit="D")
+    return pd.DataFrame(
+        {
+            "number": rng.standard_normal(n),
+            "city": rng.choice(["Paris", "Rome", "Oslo"], n),
+            "since": pd.to_datetime("2020-01-01") + days,
+        }
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*never saw")
+def test_a_recipe_moves_a_sample_and_counts(moved, monkeypatch):
+    dd = pytest.importorskip("dask.dataframe", reason="dask's data frames need pyarrow")
+    monkeypatch.setattr(_recipe, "LEARNED_FROM", 500)
+    monkeypatch.setattr(_recipe, "LABELLED", 100)
+    of_fit, of_transform = {}, {}
+    for n in (FEW, MANY):
+        table = dd.from_map(some_cells, range(4), n=n // 4).persist()
+        distributed.wait(table)
+        before = moved[0]
+        recipe = Recipe().fit(table, labels(n))
+        fitted = moved[0]
+        Z = recipe.transform(table.assign(city="Bern")).persist()
+        distributed.wait(Z)
+        assert Z.shape[0] == n
+        of_fit[n], of_transform[n] = fitted - before, moved[0] - fitted
+    for bytes_of in (of_fit, of_transform):
+        assert bytes_of[FEW] > 1000
+        assert bytes_of[MANY] - bytes_of[FEW] < 0.1 * (MANY - FEW) + 0.3 * bytes_of[FEW]

@@ -15,7 +15,7 @@ import pytest
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
-from labelfold import LDA, SSNMF  # noqa: E402
+from labelfold import LDA, SSNMF, Recipe  # noqa: E402
 from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
 from labelfold.rows.adapters._dask import _ROW_STATE, DaskRows  # noqa: E402
@@ -285,6 +285,22 @@ def test_a_worker_killed_in_mid_fit(processes, monkeypatch):
         assert len(passes) > 12
         assert victim not in processes.run(os.getpid).values()
     np.testing.assert_allclose(found, want, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_rows_of_a_client_that_is_closed(kind):
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, **QUIET) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        X = persisted(client, 40, 4)
+        if kind == "frame":
+            dd = pytest.importorskip("dask.dataframe", reason="dask's data frames need pyarrow")
+            X = client.persist(dd.from_dask_array(X, columns=list("abcdef")))
+    sentence = "X is in the memory of Dask workers whose client, or cluster, is closed; connect a client"
+    for method in (LDA(), Recipe()):
+        with pytest.raises(RuntimeError, match=sentence):
+            method.fit(X, np.arange(40) % 2)
 
 
 def hide():

@@ -18,6 +18,7 @@ from ._estimator import (
     TaskScore as TaskScore,
     classifies as classifies,
     constraints as constraints,
+    embedding_in_memory as embedding_in_memory,
     fitting as fitting,
     labelled_rows as labelled_rows,
     refuse_without_kernel as refuse_without_kernel,

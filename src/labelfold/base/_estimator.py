@@ -23,6 +23,7 @@ from labelfold.rows import (
     alike,
     all_finite,
     as_rows,
+    check_fits,
     dense_block_rows,
     gathered,
     to_host,
@@ -336,6 +337,21 @@ def _is_linear(estimator: Any) -> bool:
     return True
 
 
+def embedding_in_memory(Z: Any, n_columns: int) -> np.ndarray:
+    """Return an embedding as an array, from any container, if the rows that are made of it fit into memory.
+
+    Parameters
+    ----------
+    Z : container of shape (n, p)
+        Results of `transform`.
+    n_columns : int
+        Number of columns of the rows that are made of it.
+    """
+    rows = as_rows(Z)
+    check_fits(rows, "inverse_transform", "transform a part of the rows at a time", n_columns=n_columns)
+    return np.asarray(rows.whole().dense())
+
+
 class LinearReducer(Reducer):
     """A transformer whose output is (X - mean) times ``components_``."""
 
@@ -376,7 +392,7 @@ class LinearReducer(Reducer):
         rows : ndarray of shape (n, d)
         """
         check_is_fitted(self)
-        Z = np.asarray(as_rows(X).whole().dense())
+        Z = embedding_in_memory(X, self.n_features_in_)
         if Z.shape[1] > len(self.components_):
             raise ValueError(
                 f"X has {Z.shape[1]} columns, where at most {len(self.components_)} are expected; pass what "

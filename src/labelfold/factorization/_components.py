@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.base import HostRows, Iterative, Reducer, constraints
+from labelfold.base import HostRows, Iterative, Reducer, constraints, embedding_in_memory
 from labelfold.factorization._device_rows import least_squares_rows
 from labelfold.numerics import RandomRows, check_norm, count_negative, randomized_svd, refuse_negative
 from labelfold.rows import (
@@ -98,7 +98,7 @@ class Factorisation(Iterative, Reducer):
 
     def _read_embedding(self, X: Any) -> np.ndarray:
         """Return a given embedding as an array, with an error if it does not have a column for each component."""
-        H, k = np.asarray(as_rows(X).whole().dense()), len(self.components_)
+        H, k = embedding_in_memory(X, self.n_features_in_), len(self.components_)
         if H.shape[1] != k:
             raise ValueError(
                 f"X has {H.shape[1]} columns, where {k} are expected; pass what transform returns"

@@ -32,7 +32,7 @@ from labelfold.factorization._components import (
 from labelfold.factorization._hinge_rows import hinge_losses, hinge_row_objectives, hinge_rows
 from labelfold.labels import loss_weights
 from labelfold.numerics import linear_svm
-from labelfold.rows import Block, Centered, Rows, as_rows
+from labelfold.rows import Block, Centered, Rows, as_rows, check_fits
 from labelfold.utils import StrOptions, warn_user
 
 
@@ -430,6 +430,7 @@ def iterates(problem: DRSVMProblem, start: InitialFactors, tol: float) -> Iterat
     rows, index = problem.rows, problem.index
     n, k = rows.shape[0], start.B.shape[1]
     everything = len(index) == n
+    check_fits(rows, "DRSVM", "use LDA or LabelFold, or fewer labels", n_rows=len(index))
     labelled = rows if everything and rows.in_memory else rows.subset(index)  # l x d
     mask = None if everything else rows.spread(index, np.zeros(len(index), dtype=rows.dtype), 1)
 

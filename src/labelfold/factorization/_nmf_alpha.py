@@ -31,7 +31,7 @@ from labelfold.factorization._klnmf import DivergenceNMF, Margins, PreservedDire
 from labelfold.features import default_gamma, kernel_columns
 from labelfold.labels import Labels, loss_weights
 from labelfold.numerics import nonnegative_numbers
-from labelfold.rows import Block, Rows, as_rows, stored_values
+from labelfold.rows import Block, Rows, as_rows, check_fits, stored_values
 from labelfold.utils import StrOptions
 
 
@@ -393,6 +393,7 @@ class NMFAlpha(DivergenceNMF):
         self.C_, self.machine_weight_ = 0.0, 0.0
         if not isinstance(self.supervision, str) and self.supervision == 0:
             return None, None
+        check_fits(rows, "NMFAlpha", "use SSNMF or LabelFold, or fewer labels", n_rows=labels.n_labelled)
         X = (rows if labels.all_labelled and rows.in_memory else rows.take(labels.index)).whole().raw
         self.C_ = chosen(self.C, 1 / _mean_square(X, labels.weights))
         unweighted = labels.weights is None and self.class_weight is None

@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 from scipy import linalg
 
 from labelfold.factorization._components import squared_misfit, svd_start, weighted
-from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, dense_block_rows
+from labelfold.rows import Block, Centered, Rows, as_rows, center_parts, check_fits, dense_block_rows
 
 
 class RowFit(NamedTuple):
@@ -107,6 +107,7 @@ class RowsInPasses:
     ) -> None:
         n = rows.shape[0]
         self.rows, self.mean, self.n, self.n_labelled = rows, mean, n, len(index)
+        check_fits(rows, "this factorisation", "use LDA or LabelFold, or fewer labels", n_rows=len(index))
         self.labelled = rows.take(index)
         self.root = root
         self.root_labelled = np.ones(len(index)) if root is None else root[index]

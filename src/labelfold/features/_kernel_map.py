@@ -21,6 +21,8 @@ from sklearn.utils import check_random_state
 from labelfold.numerics import ROUND_OFF, count_negative, refuse_negative, row_spread
 from labelfold.rows import (
     Rows,
+    Weighted,
+    check_fits,
     dense,
     dense_if_full,
     divided_by_maximum,
@@ -264,18 +266,19 @@ def kernel_map(
         Whether the caller centres the features, so that a constant in them has no effect.
     """
     params = _params_for(rows, kernel, weights, gamma=gamma, degree=degree, coef0=coef0)
-    if weights is not None:
-        counted = np.flatnonzero(weights)
-        rows, weights = rows.take(counted), weights[counted]
+    index = None if weights is None else np.flatnonzero(weights)
+    n = rows.shape[0] if index is None else len(index)
     if kernel in _OF_COUNTS:
-        refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
-    n = rows.shape[0]
+        used = rows if weights is None else Weighted(rows, weights)
+        refuse_negative(used, used.sum(count_negative), estimator=f"kernel={kernel!r}")
     if n_landmarks == "auto":
-        n_landmarks = None if 8 * n * n <= max_gram_bytes else _LANDMARKS
+        fits = 8 * n * n <= max_gram_bytes and (rows.in_memory or n * rows.row_bytes() <= max_gram_bytes)
+        n_landmarks = None if fits else _LANDMARKS
     if n_landmarks is not None:
-        nystroem = nystroem_map(
-            rows, kernel, params, n_landmarks, random_state, centred=centred, weights=weights
-        )
+        # The landmarks alone are read into memory.
+        chosen = _drawn(n, n_landmarks, None if index is None else weights[index], random_state)
+        drawn = rows.take(chosen if index is None else index[chosen])
+        nystroem = nystroem_map(drawn, kernel, params, centred=centred)
         _check_digits(nystroem.components_, kernel, params)
         return nystroem, params.get("gamma")
     if 8 * n * n > max_gram_bytes:
@@ -284,6 +287,8 @@ def kernel_map(
             f"max_gram_bytes={max_gram_bytes:,} allows; leave n_landmarks at 'auto', or raise max_gram_bytes to "
             f"{8 * n * n:,}"
         )
+    check_fits(rows, "the exact kernel form", "set n_landmarks=1000", n_rows=n, max_gram_bytes=max_gram_bytes)
+    rows = rows if index is None else rows.take(index)
     return _map_of(rows, kernel, params, centred), params.get("gamma")
 
 
@@ -346,31 +351,26 @@ def kernel_columns(
     params = _params_for(rows, kernel, gamma=gamma)
     if kernel in _OF_COUNTS:
         refuse_negative(rows, rows.sum(count_negative), estimator=f"kernel={kernel!r}")
+    if n_landmarks is None:
+        check_fits(rows, "a kernel with all rows", "set n_landmarks=1000")
     order = check_random_state(random_state).permutation(rows.shape[0])
     return _map_of(rows.take(np.sort(order[:n_landmarks])), kernel, params, False)
 
 
-def nystroem_map(
-    rows: Rows,
-    kernel: str | Callable,
-    params: dict[str, Any],
-    n_landmarks: int,
-    random_state: Any,
-    *,
-    centred: bool = False,
-    weights: np.ndarray | None = None,
-) -> Nystroem:
-    """Return a Nystroem feature map with landmarks drawn from the rows; ``centred`` as in `kernel_map`.
-
-    With weights, all positive, a row of a larger weight is drawn with a larger probability.
-    """
-    n, m = rows.shape[0], min(n_landmarks, rows.shape[0])
-    rng = check_random_state(random_state)
+def _drawn(n: int, n_landmarks: int, weights: np.ndarray | None, random_state: Any) -> np.ndarray:
+    """Return the indices of landmarks; with weights, all positive, a row of a larger one is drawn more often."""
+    rng, m = check_random_state(random_state), min(n_landmarks, n)
     if weights is None or (weights == weights[0]).all():
-        chosen = np.sort(rng.permutation(n)[:m])
-    else:
-        chosen = np.sort(rng.choice(n, m, replace=False, p=weights / weights.sum()))
-    landmarks = shifted(dense_if_full(rows.take(chosen).whole().double().raw), None, kernel)
+        return np.sort(rng.permutation(n)[:m])
+    return np.sort(rng.choice(n, m, replace=False, p=weights / weights.sum()))
+
+
+def nystroem_map(
+    drawn: Rows, kernel: str | Callable, params: dict[str, Any], *, centred: bool = False
+) -> Nystroem:
+    """Return a Nystroem feature map with these rows as landmarks; ``centred`` as in `kernel_map`."""
+    m = drawn.shape[0]
+    landmarks = shifted(dense_if_full(drawn.whole().double().raw), None, kernel)
     refuse_infinite(_kernels(landmarks, landmarks, kernel, params))
     make = Nystroem if kernel == "linear" and not centred else CenteredNystroem
     return make(kernel=kernel, **params, n_components=m, random_state=0).fit(landmarks)

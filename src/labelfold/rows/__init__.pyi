@@ -5,7 +5,9 @@ from ._blocks import (
 from ._containers import (
     alike as alike,
     as_rows as as_rows,
+    check_fits as check_fits,
     gathered as gathered,
+    is_dask as is_dask,
     validated_rows as validated_rows,
 )
 from ._distances import (
@@ -50,6 +52,10 @@ from ._threads import (
 from ._vectors import (
     row_products as row_products,
     run as run,
+)
+from .adapters._dask_workers import (
+    lazy_tasks as lazy_tasks,
+    with_retries as with_retries,
 )
 from .adapters._device_blocks import (
     for_gpu_loops as for_gpu_loops,

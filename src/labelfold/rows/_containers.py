@@ -92,7 +92,7 @@ def _adapted(X: Any, like: Any) -> Rows:
         return memory_rows(X)
     if isinstance(X, str | os.PathLike):
         return file_rows(X, getattr(like, "feature_names_in_", None), getattr(like, "n_features_in_", None))
-    if _is_dask(X):
+    if is_dask(X):
         from labelfold.rows.adapters._dask import DaskRows
 
         return DaskRows(X)
@@ -109,7 +109,7 @@ def is_table(X: Any) -> bool:
     """Return whether X is an in-memory container that scikit-learn's own validation accepts."""
     if isinstance(X, np.ndarray) or sparse.issparse(X):
         return not isinstance(X, np.memmap)
-    others = isinstance(X, Rows | str | os.PathLike) or _is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
+    others = isinstance(X, Rows | str | os.PathLike) or is_dask(X) or is_array_api_obj(X) or _is_blocks(X)
     return not others
 
 
@@ -204,14 +204,64 @@ def alike(X: Any, made: np.ndarray) -> Any:
     if made.dtype == np.float64 and not has_float64(xp, X):
         made = made.astype(np.float32)
     return to_device(xp, made, device(X))
+def check_fits(
+    rows: Rows,
+    estimator: str,
+    instead: str,
+    *,
+    n_rows: int | None = None,
+    n_columns: int = 0,
+    max_gram_bytes: float | None = None,
+) -> None:
+    """Raise an error if rows of another container take too much of the memory of this process.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows in memory, which take no more, or others, which are about to be read.
+    estimator, instead : str
+        Who reads them, and what to do with more rows.
+    n_rows : int, optional
+        Number of the rows that are read; all when None.
+    n_columns : int
+        Number of columns that each of them gets in memory, if these are more.
+    max_gram_bytes : float, optional
+        The budget of the estimator; half of the memory of this machine when None.
+    """
+    n, d = rows.shape
+    n_rows, d = n if n_rows is None else n_rows, max(d, n_columns)
+    wide = n_columns * rows.dtype.itemsize
+    budget = memory_bytes() / 2 if max_gram_bytes is None else max_gram_bytes
+    # The size of sparse rows on Dask takes a pass, which those that fit as dense rows do without.
+    if rows.in_memory or n_rows * max(rows.row_bytes(), wide) <= budget:
+        return
+    row_bytes = max(rows.stored_bytes() / n, wide)
+    if n_rows * row_bytes <= budget:
+        return
+    held = int(budget // row_bytes)
+    own = "half of the memory of this machine" if max_gram_bytes is None else "max_gram_bytes"
+    raise ValueError(
+        f"{estimator} reads rows into the memory of this process: {n_rows:,} x {d:,} {rows.place} are "
+        f"{n_rows * row_bytes:,.0f} bytes, of which {own}, {budget:,.0f} bytes, holds {held:,} rows; "
+        f"{instead}{'' if max_gram_bytes is None else ', or raise max_gram_bytes'}"
+    )
+
+
+def memory_bytes() -> float:
+    """Return the size of the memory of this machine; infinity where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def gathered(value: Any) -> Any:
     """Return a Dask array as NumPy, and any other value unchanged."""
-    return value.compute() if _is_dask(value) and hasattr(value, "compute") else value
+    return value.compute() if is_dask(value) and hasattr(value, "compute") else value
 
 
-def _is_dask(X: Any) -> bool:
+def is_dask(X: Any) -> bool:
+    """Return whether X is a collection of Dask."""
     return type(X).__module__.split(".")[0] in ("dask", "dask_expr") and "dask" in sys.modules
 
 

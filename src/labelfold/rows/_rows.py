@@ -42,6 +42,8 @@ class Rows(ABC):
         cluster. False on a GPU, where a pass costs little compared with the algebra of an iteration.
     is_sparse : bool
         Whether the rows are a sparse matrix in the memory of this process.
+    place : str
+        Where the rows are, for messages.
     names : list of str or None
         The names of the columns, if they come from a file that has some.
 
@@ -69,6 +71,7 @@ class Rows(ABC):
     n_passes: int = 0
     in_memory: bool = False
     is_sparse: bool = False
+    place: str = "in memory"
     names: list[str] | None = None
 
     @property
@@ -123,6 +126,10 @@ class Rows(ABC):
     @abstractmethod
     def row_bytes(self) -> float:
         """Return the average number of bytes of a row in memory."""
+
+    def stored_bytes(self) -> float:
+        """Return the number of bytes of all rows in memory; may take a pass."""
+        return self.shape[0] * self.row_bytes()
 
     def share(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return values that every block needs, in the form that blocks need: floats in the dtype of X."""
@@ -271,7 +278,7 @@ class RowsWrapper(Rows):
     is_sparse: bool
 
     def __init__(self, rows: Rows) -> None:
-        self.rows = rows
+        self.rows, self.place = rows, rows.place
         self.shape, self.dtype, self.xp = rows.shape, rows.dtype, rows.xp
         self.in_memory, self.is_sparse = rows.in_memory, rows.is_sparse
 

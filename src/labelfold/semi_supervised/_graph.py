@@ -21,20 +21,6 @@ _WORKING_MB = 64
 _LARGEST, _LARGEST_SINGLE = 1e145, 1e15
 
 
-def in_memory(rows: Rows, max_gram_bytes: float, estimator: str) -> Rows:
-    """Return the rows in memory; rows of other containers are read if they fit a budget."""
-    if rows.in_memory:
-        return rows
-    n, need = rows.shape[0], rows.shape[0] * rows.row_bytes()
-    if need > max_gram_bytes:
-        raise ValueError(
-            f"{estimator} looks for neighbours among all {n} rows, which takes them in memory, "
-            f"{need / 2**20:,.0f} MB, more than max_gram_bytes={max_gram_bytes:,} allows; raise max_gram_bytes, "
-            "or fit on some of the rows"
-        )
-    return rows.take(np.arange(n))
-
-
 def nearest(rows: Rows, n_neighbors: int, *, metric: str = "euclidean") -> tuple[np.ndarray, np.ndarray]:
     """Return the distances (n, k) and indices (n, k) of each row's nearest neighbours, nearest first.
 

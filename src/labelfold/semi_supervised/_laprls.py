@@ -25,10 +25,9 @@ from labelfold.features import KernelMap, default_gamma, kernel_map
 from labelfold.labels import class_weighted
 from labelfold.model_selection import chosen_ridge, default_ridge
 from labelfold.numerics import MAX_GRAM_BYTES, ROUND_OFF, nystrom_sketch, preconditioned_cg, row_spread
-from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows
+from labelfold.rows import Centered, Featurized, Rows, Weighted, as_rows, check_fits
 from labelfold.semi_supervised._graph import (
     given_graph,
-    in_memory,
     laplacian,
     nearest,
     neighbour_graph,
@@ -36,6 +35,8 @@ from labelfold.semi_supervised._graph import (
 )
 from labelfold.utils import Interval, Progress, StrOptions, warn_user
 
+# What fits more rows than LapRLS, for its error.
+_OF_MORE_ROWS = "use LabelFold or LDA, or leave out some of the unlabelled rows"
 _EPS = float(np.finfo(np.float64).eps)
 # Budget: up to this many columns (a matrix of 2 MB) the preconditioner is the whole matrix; with more it is a sketch.
 _MAX_WHOLE = 512
@@ -290,7 +291,10 @@ class LapRLS(Decisions, KernelForm):
         rng = check_random_state(self.random_state)
         index, kept, graph = labels.index, None, self.graph
         if self.smoothness or self.kernel is not None:
-            every = rows = in_memory(rows, self.max_gram_bytes, "LapRLS")
+            # A graph and a kernel compare each row with others.
+            check_fits(rows, "LapRLS", _OF_MORE_ROWS, max_gram_bytes=self.max_gram_bytes)
+            rows = rows if rows.in_memory else rows.take(np.arange(rows.shape[0]))
+            every = rows
             if weights is not None and not weights.all():
                 kept = np.flatnonzero(weights)
                 rows, weights, index = rows.take(kept), weights[kept], np.searchsorted(kept, index)

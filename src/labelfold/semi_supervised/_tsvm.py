@@ -16,11 +16,13 @@ from sklearn.utils import check_random_state
 from labelfold.base import ITERATIONS, Decisions, RowsEstimator, constraints, fitting, linear_values
 from labelfold.labels import Labels
 from labelfold.numerics import MAX_GRAM_BYTES, LinearSVM, linear_svm, row_spread
-from labelfold.rows import Rows, as_rows
+from labelfold.rows import Rows, as_rows, check_fits
 from labelfold.utils import Interval, Progress, warn_user
 
 # With C="auto", fewer labelled rows than this get the total weight of this many.
 _FEW_LABELS = 100
+# What fits more rows than TSVM, for its error.
+_OF_MORE_ROWS = "use LabelFold, LDA or DRSVM, or leave out some of the unlabelled rows"
 
 
 class TSVM(Decisions, RowsEstimator):
@@ -199,7 +201,8 @@ class TSVM(Decisions, RowsEstimator):
         rows = self._rows(X, reset=True)
         labels = self._read_labels(y, rows.shape[0])
         fractions = _fractions(self.positive_fraction, labels)
-        X = _in_memory(rows, self.max_gram_bytes)
+        check_fits(rows, "TSVM", _OF_MORE_ROWS, max_gram_bytes=self.max_gram_bytes)
+        X = rows.whole().raw
         spread = row_spread(rows) if self.C == "auto" else 1.0
         self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
         unlabelled = np.flatnonzero(~labels.labelled)
@@ -292,17 +295,6 @@ def _fractions(given: Any, labels: Labels) -> np.ndarray:
             "shares of the labelled rows"
         )
     return fractions.reshape(-1)
-
-
-def _in_memory(rows: Rows, max_gram_bytes: int) -> Any:
-    """Return X as an array or sparse matrix, from any container within the budget."""
-    needed = rows.shape[0] * rows.row_bytes()
-    if not rows.in_memory and needed > max_gram_bytes:
-        raise ValueError(
-            f"TSVM works on rows in memory, and these would take {needed:.3g} bytes of it, where max_gram_bytes="
-            f"{max_gram_bytes} allows less; raise max_gram_bytes, or leave out some of the unlabelled rows"
-        )
-    return rows.whole().raw
 
 
 @dataclass(frozen=True, eq=False)

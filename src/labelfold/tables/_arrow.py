@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from labelfold.rows import is_dask
 from labelfold.tables._limits import BLOCK, LABELLED, LEARNED_FROM
 from labelfold.utils import Package
 
@@ -45,17 +46,22 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
 
     Parameters
     ----------
-    X : pyarrow, pandas or polars table, Blocks, or array-like of shape (n, d)
+    X : pyarrow, pandas, polars or Dask table, Blocks, or array-like of shape (n, d)
         Anything with the Arrow interface, or an array.
 
     Returns
     -------
-    table : pyarrow.Table or Blocks
+    table : pyarrow.Table, Blocks or Partitions
         Columns of an array are called x0, x1, ...
     named : bool
     """
     if isinstance(X, Blocks):
         return X, True
+    if is_dask(X):
+        from labelfold.tables._dask import Partitions
+
+        table = Partitions(X)
+        return table, table.named
     if isinstance(X, pa.Table):
         return _without_views(X), True
     if hasattr(X, "iloc") and hasattr(X, "dtypes"):
@@ -103,6 +109,35 @@ def _array(values: np.ndarray) -> Any:
         return pa.array(kept)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return pa.array([None if cell is None else str(cell) for cell in kept], type=pa.string())
+
+
+def common_type(kinds: Iterable[Any]) -> Any:
+    """Return the type that cells of Python objects have together, of the types of their parts; None without cells.
+
+    As in one table, whole numbers and fractions are numbers, and other mixed cells are text.
+
+    >>> import pyarrow as pa
+    >>> common_type([pa.int64(), pa.null(), pa.float64()]), common_type([pa.int64(), pa.string()])
+    (DataType(double), DataType(string))
+    """
+    found = {kind for kind in kinds if not pa.types.is_null(kind)}
+    if len(found) < 2:
+        return next(iter(found), None)
+    numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in found)
+    return pa.float64() if numbers else pa.string()
+
+
+def cast_cells(column: Any, kind: Any) -> Any:
+    """Return a column as another type; as text, each cell as Python writes it.
+
+    >>> import pyarrow as pa
+    >>> cast_cells(pa.chunked_array([[1.5, None, 2.0]]), pa.string()).to_pylist()
+    ['1.5', None, '2.0']
+    """
+    if not pa.types.is_string(kind) or is_text(column.type):
+        return column.cast(kind)
+    cells = [None if cell is None else str(cell) for cell in column.to_pylist()]
+    return pa.chunked_array([pa.array(cells, type=kind)])
 
 
 def is_text(kind: Any) -> bool:

@@ -18,7 +18,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from labelfold.rows import in_order
+from labelfold.rows import gathered, in_order
 from labelfold.tables._arrow import (
     Blocks,
     Packed,
@@ -165,7 +165,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array of shape (n, d)
-            A table of pandas, polars or pyarrow, or anything with the Arrow interface.
+            A table of pandas, polars or pyarrow, anything with the Arrow interface, or a Dask table, which stays on
+            the workers: one pass finds the number of its rows, and a second one the rows to learn from, which alone
+            are sent here.
         y : array-like of shape (n,), optional
             Labels. They are used only to find leaks, missing cells or parts of dates that predict them, and columns
             in which labelled rows differ.
@@ -197,7 +199,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         X_out : ndarray or csr_array of shape (n, k)
             As `transform` returns it.
         """
-        table = self._table(X, reset=True)
+        table, y, groups = self._table(X, reset=True), gathered(y), gathered(groups)
         n = table.num_rows
         if n == 0:
             raise ValueError("Recipe was given a table with 0 samples (rows); at least 1 is expected.")
@@ -222,8 +224,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         self.differences_: list[dict[str, Any]] = differences.result(len(used))
         self.n_rows_, self.n_learned_from_ = n, len(places)
         self.transformer_: ColumnTransformer = stack(used, n)
-        made = self.transformer_.fit_transform(_parsed(some, used))
-        return self._matrix(made) if len(places) == n else self._transformed(table)[0]
+        made = self._matrix(self.transformer_.fit_transform(_parsed(some, used)))
+        if _on_workers(table):
+            return table.matrix(*self._work, made[:0])
+        return made if len(places) == n else self._transformed(table)[0]
 
     def transform(self, X: Any) -> np.ndarray | sp.csr_array:
         """Return the matrix of the rows.
@@ -231,13 +235,15 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame, Arrow table or array
-            A table with the columns in use, in any order; other columns are ignored.
+            A table with the columns in use, in any order; other columns are ignored. Of a Dask table the rows, and
+            the values never seen, are counted at once, in two passes on the workers.
 
         Returns
         -------
         X_out : ndarray or csr_array of shape (n, k)
             Sparse if there is text, or categories with very many values. It is then float32 if `fit` had more than
-            120,000 rows.
+            120,000 rows. Of a Dask table a Dask array with a chunk for each partition, which the workers make
+            whenever it is used; ``X_out.persist()`` keeps it in their memory.
         """
         made, tally = self.counted(X)
         if mostly := tally.found().mostly:
@@ -337,8 +343,10 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         ["2 of 3 cells of 'plan' hold a value the model never saw: 'c'"]
         """
         check_is_fitted(self)
-        blocks = self._blocks(self._table(X, reset=False))
-        return self.records(tally for _, tally in in_order(self._block, blocks))
+        table = self._table(X, reset=False)
+        if _on_workers(table):
+            return self.records([table.counted(*self._work)[1]])
+        return self.records(tally for _, tally in in_order(self._block, self._blocks(table)))
 
     def records(self, tallies: Iterable[Tally]) -> UnseenRecords:
         """Return the records of `unseen` about blocks of rows, from their counts.
@@ -470,6 +478,9 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
 
     def _transformed(self, table: Any) -> tuple[Any, Tally]:
         """Return the matrix of the rows, a few blocks in parallel, and the counts of odd cells."""
+        if _on_workers(table):
+            like, counts = table.counted(*self._work)
+            return table.matrix(*self._work, like), counts
         whole = Tally()
 
         def parts() -> Iterator[Any]:
@@ -477,7 +488,17 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
                 whole.merge(tally)
                 yield made
 
-        return (stacked if self.transformer_.sparse_output_ else filled)(parts(), table.num_rows), whole
+        return self._join(parts(), table.num_rows), whole
+
+    @property
+    def _join(self) -> Callable[[Iterable[Any], int], Any]:
+        """The function that returns parts of the matrix as one."""
+        return stacked if self.transformer_.sparse_output_ else filled
+
+    @property
+    def _work(self) -> tuple:
+        """What the workers of Dask do with a partition, and the columns that they need."""
+        return self._block, self._join, self.used_
 
     def _blocks(self, table: Any) -> Any:
         return table.read(self.used_) if isinstance(table, Blocks) else slices(table)
@@ -534,13 +555,19 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         return tags
 
 
+def _on_workers(table: Any) -> bool:
+    """Tell whether the workers of Dask hold a table."""
+    return not isinstance(table, pa.Table | Blocks)
+
+
 def _learned_from(table: Any, target: Target) -> tuple[Any, np.ndarray]:
     """Return the rows to fit on, and their indices: all, or evenly spaced and labelled ones if there are many."""
     if isinstance(table, Blocks):
         return table.sample, table.places
     n = table.num_rows
     if n <= LEARNED_FROM + LABELLED:
-        return table, np.arange(n)
+        places = np.arange(n)
+        return table.take(places) if _on_workers(table) else table, places
     places = np.union1d(np.linspace(0, n - 1, LEARNED_FROM).astype(int), target.index[:LABELLED])
     return table.take(places), places
 

@@ -121,6 +121,8 @@ class Tally:
             column.odd += odd
             column.misread += told.pop("misread", 0)
             column.counts.update(cells if isinstance(cells, Counter) else frequent(cells))
+            if len(column.counts) > 2 * SAMPLE:  # of many blocks
+                column.counts = Counter(dict(column.counts.most_common(SAMPLE)))
             for key, value in told.items():
                 setattr(column, key, value)
 

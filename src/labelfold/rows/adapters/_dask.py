@@ -10,7 +10,9 @@ from weakref import ref
 
 import dask.array as da
 import numpy as np
+from scipy import sparse
 
+from labelfold.rows._blocks import Block
 from labelfold.rows._rows import RowFunction, Rows, spread_values
 from labelfold.rows.adapters._dask_workers import (
     COPY_EVERY,
@@ -29,6 +31,7 @@ from labelfold.rows.adapters._dask_workers import (
     replaced,
     report_of,
     run_group,
+    sources_of,
     sum_group,
     take_group,
     tasks_for,
@@ -39,6 +42,7 @@ from labelfold.rows.adapters._local import (
     check_aligned,
     check_two_dimensional,
     floating,
+    memory_rows,
     stacked_rows,
 )
 
@@ -52,6 +56,8 @@ Make = Callable[[int, list], Any]
 
 class DaskRows(Rows):
     """Rows of a Dask array whose chunks hold NumPy arrays or SciPy sparse matrices."""
+
+    place = "on Dask"
 
     def __init__(self, X: Any) -> None:
         X = _array(X)
@@ -356,21 +362,42 @@ class DaskRows(Rows):
         """Return the bytes of one dense row; the size of a sparse chunk is known only to its worker."""
         return self.shape[1] * self.dtype.itemsize
 
+    def stored_bytes(self) -> float:
+        """Return the bytes of all rows; those of sparse chunks are added up by the workers."""
+        return self.sum(_block_bytes) if sparse.issparse(self.X._meta) else super().stored_bytes()
+
+
+def _block_bytes(X: Block) -> float:
+    return memory_rows(X.raw, checked=True).row_bytes() * X.shape[0]
+
 
 def _array(X: Any) -> Any:
     """Return a Dask array or frame as an array of known chunk sizes, with all columns in each chunk."""
-    if hasattr(X, "to_dask_array"):  # a DataFrame or a Series
+    if hasattr(type(X), "to_dask_array"):  # a DataFrame or a Series
+        sources_of(X)  # raises an error before Dask does
+        masked = {}
         for name, dtype in X.dtypes.items() if X.ndim == 2 else ():
             if getattr(dtype, "kind", "O") not in "fiub":
                 raise ValueError(
-                    f"Column {name!r} of the Dask DataFrame holds {dtype} values, where numbers are expected; "
-                    "convert it or drop it"
+                    f"Column {name!r} of the Dask DataFrame holds {dtype} values, where numbers are expected; put "
+                    "labelfold.Recipe() before it in a pipeline, which reads text, categories and dates, or drop the "
+                    "column"
                 )
-        X = X.to_dask_array(lengths=True)
+            if not isinstance(
+                dtype, np.dtype
+            ):  # numbers with a mask of missing ones, which would become objects
+                masked[name] = np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64
+        X = (X.astype(masked) if masked else X).to_dask_array(lengths=True)
         if X.ndim == 2:
             X = X.map_blocks(np.ascontiguousarray, dtype=X.dtype)  # frames are stored by columns
+    if not isinstance(X, da.Array):
+        raise TypeError(
+            f"X is a Dask {type(X).__name__}, where a Dask array or DataFrame is expected; convert it, for instance "
+            "with dask.array.from_delayed or bag.to_dataframe()"
+        )
     check_two_dimensional(X.ndim)
     if np.isnan(X.shape).any():
+        sources_of(X)
         X = X.copy().compute_chunk_sizes()  # modifies the array
     return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
 

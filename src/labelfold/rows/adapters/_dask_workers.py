@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -250,16 +251,34 @@ def _at(worker: str | None) -> dict[str, Any]:
 
 def tasks_for(X: Any) -> LazyTasks:
     """Return how tasks on the chunks of X (one chunk for all columns) reach the scheduler that Dask would choose."""
+    tasks = lazy_tasks(X, X.to_delayed()[:, 0])
+    futures = None if tasks.client is None else _futures(X)
+    return tasks if futures is None else PlacedTasks(futures, tasks.client, futures)
+
+
+def lazy_tasks(X: Any, chunks: Sequence[Any]) -> LazyTasks:
+    """Return how tasks on the chunks of X reach the scheduler, wherever the chunks are."""
     client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
+    futures = sources_of(X)
     if not hasattr(client, "scatter"):
-        return LazyTasks(X.to_delayed()[:, 0])
+        return LazyTasks(chunks)
+    _check_workers(client)
+    return LazyTasks(chunks, client, futures)
+
+
+def sources_of(X: Any) -> list:
+    """Return what X is computed from, as far as it is in the memory of workers that can be reached."""
+    if "distributed" not in sys.modules:
+        return []
     from distributed import futures_of
 
-    _check_workers(client)
-    futures = _futures(X)
-    if futures is not None:
-        return PlacedTasks(futures, client, futures)
-    return LazyTasks(X.to_delayed()[:, 0], client, futures_of(X))
+    futures = futures_of(X)
+    if any(future.client is None or future.client.status == "closed" for future in futures):
+        raise RuntimeError(
+            "X is in the memory of Dask workers whose client, or cluster, is closed; connect a client, make X again "
+            "from where it was read, and persist it there"
+        )
+    return futures
 
 
 def _futures(X: Any) -> list | None:

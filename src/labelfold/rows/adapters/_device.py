@@ -72,6 +72,7 @@ class DeviceResults(RowResults):
 class DeviceRows(LocalRows):
     """Rows of an array-API array, in large blocks, one after the other."""
 
+    place = "on a device"
     max_workers = 1  # the device itself works in parallel
     results = DeviceResults
 

@@ -78,6 +78,8 @@ class StreamedRows(LocalRows):
         Whether to raise an error if the file changes between passes.
     """
 
+    place = "in a file"
+
     def __init__(
         self, file: BinaryIO, path: str | os.PathLike[str] | None = None, *, fixed: bool = False
     ) -> None:
@@ -425,6 +427,8 @@ class IterableRows(Rows):
         Yields 2-D arrays or SciPy sparse matrices, the same ones in the same order each time: a list of blocks, an
         object with ``__iter__``, or a function that returns a new iterator.
     """
+
+    place = "in blocks"
 
     def __init__(self, source: Iterable | Callable[[], Iterable]) -> None:
         self._source = source
