@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from itertools import chain
-from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +31,13 @@ from labelfold.rows import (
     Block,
     Featurized,
     Rows,
+    any_array,
+    beside,
     dense,
     dense_block_rows,
+    in_float64,
     less_median,
-    n_threads,
+    library_of,
     run_jobs,
     short_indices,
     to_host,
@@ -58,6 +59,8 @@ _CENTRED_ENTRIES = 131_072
 # About the square root of the round-off of float64. Eigenvalues sigma^2 below it are left out, since u_j is divided
 # by sigma_j; those within it of 1 count as 1.
 _TOLERANCE = 1e-8
+# Budget of memory: number of rows whose weights of all anchors are dense at a time on a device.
+_ROWS_AT_ONCE = 100_000
 # Distances below this many times the square root of the round-off of squares are set to 0.
 _ROUND_OFF = 4
 
@@ -76,6 +79,8 @@ class Anchors(BaseEstimator):
 
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
+        if library_of(X) is not np:
+            return self._nearest_on_device(X, k)
         # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
         X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
         if points.size <= _CENTRED_ENTRIES:
@@ -98,6 +103,45 @@ class Anchors(BaseEstimator):
             tied = np.concatenate([tied[:0], *still])
         return distance[:, :k], which[:, :k]
 
+    def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
+        """Return the same for an array of another library, by the same rules for ties."""
+        xp, points = library_of(X), dense(self.points).astype(np.float64)
+        eps, m = float(np.finfo(self.points.dtype).eps), len(points)
+        center = np.partition(points, m // 2, axis=0)[m // 2]
+        P, Y = beside(X, points - center), in_float64(xp, X) - beside(X, center)
+        norms, point_norms = xp.sum(Y * Y, axis=1, keepdims=True), xp.sum(P * P, axis=1)
+        squares, which = _smallest(xp, norms + point_norms - 2 * (Y @ P.T), min(k + 1, m))
+        lost = eps * (norms + xp.reshape(xp.take(point_norms, xp.reshape(which, (-1,))), which.shape))
+        squares = xp.where(squares <= _ROUND_OFF**2 * lost, xp.zeros_like(squares), squares)
+        apart = (squares[:, 1:] - squares[:, :-1]) > _ROUND_OFF**2 * lost[:, 1:]
+        steps = xp.concat([xp.zeros_like(which[:, :1]), xp.astype(apart, which.dtype)], axis=1)
+        group = xp.cumulative_sum(steps, axis=1)
+        order = xp.argsort(group * m + which, axis=1)
+        distance = xp.sqrt(xp.take_along_axis(squares, order, axis=1))[:, :k]
+        which = xp.take_along_axis(which, order, axis=1)[:, :k]
+        if k < m:  # ties for the last place are rare
+            tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1]))
+            if len(tied):
+                some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
+                place = np.arange(X.shape[0])
+                place[tied] = X.shape[0] + np.arange(len(tied))
+                distance, which = (
+                    xp.take(
+                        xp.concat([part, xp.astype(beside(X, own), part.dtype)]), beside(X, place), axis=0
+                    )
+                    for part, own in zip((distance, which), some, strict=True)
+                )
+        return _finite(xp.astype(distance, X.dtype)), which
+
+
+def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
+    """Return the k smallest entries of each row of a device's array, ascending, and their columns."""
+    if hasattr(xp, "topk"):  # torch has it, the standard does not
+        values, which = xp.topk(D, k, dim=1, largest=False)
+        return values, which
+    which = xp.argsort(D, axis=1)[:, :k]
+    return xp.take_along_axis(D, which, axis=1), which
+
 
 def _ties_in_order(
     found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
@@ -119,35 +163,85 @@ def _ties_in_order(
     return distance, which, group
 
 
-def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
+def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> Any:
+    """Return the distances and the indices of each row's k nearest anchors, (n, 2k), stored with the rows."""
     with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused
-        found = rows.get(Featurized(rows, partial(_distances_and_indices, anchors, k)).values())
-    return _finite(found[:, :k].copy()), found[:, k:].astype(np.int32)
+        return Featurized(rows, partial(_distances_and_indices, anchors, k)).values()
 
 
-def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> np.ndarray:
-    return np.hstack(anchors.nearest(X, k))
+def parted(found: Any) -> tuple[Any, Any]:
+    """Return the distances and the indices that `nearest_anchors` found for some rows."""
+    k = found.shape[1] // 2
+    xp = library_of(found)
+    return found[:, :k], xp.astype(found[:, k:], np.int32 if xp is np else xp.int64)
 
 
-def _finite(distance: np.ndarray) -> np.ndarray:
-    if not np.isfinite(distance).all():
+@any_array
+def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> Any:
+    distance, which = anchors.nearest(X, k)
+    xp = library_of(distance)
+    return xp.concat([distance, xp.astype(which, distance.dtype)], axis=1)
+
+
+def _finite(distance: Any) -> Any:
+    xp = library_of(distance)
+    if not bool(xp.all(xp.isfinite(distance))):
         raise ValueError("the squares of X overflow; scale X to about 1")
     return distance
 
 
-def joined(distance: np.ndarray, which: np.ndarray, n_neighbors: int, n_anchors: int) -> sparse.csr_array:
+def joined(distance: Any, which: Any, n_neighbors: int, n_anchors: int) -> Any:
     """Return Z (n, m): each row's weights of its nearest anchors, exp(-4 d^2 / d_s^2), divided by their sum.
 
-    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal.
+    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal. Z is a ``csr_array``, or
+    for arrays of a device `JoinedRows`.
     """
-    d, s = distance[:, :n_neighbors].astype(np.float64), n_neighbors
+    xp, s = library_of(distance), n_neighbors
+    d = in_float64(xp, distance[:, :s])
     last = d[:, -1:]
-    ratio = np.divide(d, last, out=np.zeros_like(d), where=last > 0)
-    w = np.exp(-4 * ratio**2)
-    w /= w.sum(axis=1, keepdims=True)
+    w = xp.exp(
+        -4 * xp.where(last > 0, d / xp.where(last > 0, last, xp.ones_like(last)), xp.zeros_like(d)) ** 2
+    )
+    w = w / xp.sum(w, axis=1, keepdims=True)
+    if xp is not np:
+        return JoinedRows(w, which[:, :s], n_anchors)
     ends = np.arange(0, s * len(d) + 1, s)
     return sparse.csr_array((w.ravel(), which[:, :s].ravel(), ends), shape=(len(d), n_anchors))
+
+
+class JoinedRows:
+    """Z of rows on a device: s weights (n, s) a row, and the anchors (n, s) that they belong to, of m."""
+
+    def __init__(self, weights: Any, which: Any, n_anchors: int) -> None:
+        self.weights, self.which, self.n_anchors = weights, which, n_anchors
+
+    def __matmul__(self, coef: np.ndarray) -> Any:
+        xp = library_of(self.weights)
+        coef = beside(self.weights, coef)
+        parts = (
+            self.weights[:, j : j + 1] * xp.take(coef, self.which[:, j], axis=0)
+            for j in range(self.weights.shape[1])
+        )
+        return sum(parts, start=xp.zeros_like(coef[:1, :]))
+
+    def sums(self) -> tuple[Any, Any]:
+        """Return Z'Z and Z'1."""
+        xp, m = library_of(self.weights), self.n_anchors
+        every = beside(self.weights, np.arange(m))[None, :]
+        products, mass = 0.0, 0.0
+        for start in range(0, self.which.shape[0], _ROWS_AT_ONCE):
+            some = slice(start, min(start + _ROWS_AT_ONCE, self.which.shape[0]))
+            Z = _scattered(xp, self.weights[some, :], self.which[some, :], every)
+            products, mass = products + Z.T @ Z, mass + xp.sum(Z, axis=0)
+        return products, mass
+
+
+def _scattered(xp: Any, weights: Any, which: Any, every: Any) -> Any:
+    """Return Z as a dense array."""
+    if hasattr(xp, "scatter_add"):  # torch has it, the standard does not
+        return xp.scatter_add(xp.zeros_like(weights[:, :1]) + xp.zeros_like(every), 1, which, weights)
+    columns = range(weights.shape[1])
+    return sum(xp.where(which[:, j : j + 1] == every, weights[:, j : j + 1], 0.0) for j in columns)
 
 
 class AnchorGraph(NamedTuple):
@@ -168,13 +262,21 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(Z: sparse.csr_array, n_components: int = 150) -> AnchorGraph:
-    """Return the smoothest functions on the graph Z Lambda^-1 Z' of the rows of Z, the constant one left out."""
-    n, m = Z.shape
-    mass = np.asarray(Z.sum(axis=0)).ravel()
+def anchor_graph(products: np.ndarray, mass: np.ndarray, n: int, n_components: int = 150) -> AnchorGraph:
+    """Return the smoothest functions on the graph Z Lambda^-1 Z' of n rows, the constant one left out.
+
+    Parameters
+    ----------
+    products, mass : ndarray of shape (m, m), (m,)
+        Z'Z and Z'1.
+    n : int
+        Number of rows.
+    n_components : int
+        Maximum number of functions.
+    """
     root = np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)  # Lambda^-1/2
     used = np.flatnonzero(root)
-    A = (Z.T @ Z).tocsr()[used][:, used].toarray() * np.outer(root[used], root[used])
+    A = products[np.ix_(used, used)] * np.outer(root[used], root[used])
     constant = np.sqrt(mass[used] / n)  # the eigenvector of the constant function, sigma = 1
     A -= np.outer(constant, constant)
     largest = [max(0, len(A) - n_components), len(A) - 1]
@@ -182,7 +284,7 @@ def anchor_graph(Z: sparse.csr_array, n_components: int = 150) -> AnchorGraph:
     squares, V = np.minimum(squares[::-1], 1.0), V[:, ::-1]
     keep = squares > _TOLERANCE
     squares, V = squares[keep], V[:, keep]
-    found = np.zeros((m, len(squares)))
+    found = np.zeros((len(mass), len(squares)))
     found[used] = root[used, None] * V / np.sqrt(squares)
     return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _TOLERANCE).sum()))
 
@@ -195,13 +297,13 @@ class AnchorSpace:
     anchors : Anchors
     k : int
         Number of nearest anchors to search.
-    nearest : tuple of ndarray
-        Distances (n, k) and indices (n, k) of each training row's nearest anchors; empty in a saved model.
+    nearest : array of shape (n, 2k) or None
+        What `nearest_anchors` found for the training rows, stored with them; None in a saved model.
     graphs : dict of int to AnchorGraph
         The smoothest functions on the graph of the s nearest anchors, by s; empty in a saved model.
     """
 
-    def __init__(self, anchors: Anchors, k: int, nearest: tuple[Any, ...] = ()) -> None:
+    def __init__(self, anchors: Anchors, k: int, nearest: Any = None) -> None:
         self.anchors, self.k, self.nearest = anchors, k, nearest
         self.graphs: dict[int, AnchorGraph] = {}
 
@@ -253,28 +355,31 @@ def anchor_spaces(
         within = Featurized(rows, axes.first(q)) if q else rows
         spaces[q] = AnchorSpace(anchors, k, nearest_anchors(within, anchors, k))
 
-    def make_graphs(some: list[tuple[int, int]], stop: Event) -> list[tuple[AnchorGraph | None, str]]:
-        return [_graph(spaces[q], s) for q, s in some if not stop.is_set()]
-
     todo = [(q, s) for q in spaces for s in sizes[q]]
-    jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
-    for (q, s), (found, why) in zip(chain(*jobs), chain(*run_jobs(make_graphs, jobs)), strict=True):
-        if found is None:
-            reasons[q, s] = why
+    sums = {}
+    for q, s in todo:
+        m = spaces[q].anchors.points.shape[0]
+        if s >= m:
+            reasons[q, s] = f"{s} neighbours of {m} different anchors would be all of them"
+        else:
+            sums[q, s] = rows.sum_aligned(partial(_joined_sums, s, m), spaces[q].nearest)
+    # The decompositions take longer than the sums.
+    made = run_jobs(lambda key, _: anchor_graph(*sums[key], n), list(sums))
+    for (q, s), found in zip(sums, made, strict=True):
+        if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
+            reasons[q, s] = f"the graph falls into {found.n_pieces} pieces"
         else:
             spaces[q].graphs[s] = found
     return spaces, reasons
 
 
-def _graph(space: AnchorSpace, s: int) -> tuple[AnchorGraph | None, str]:
-    """Return the graph of the s nearest anchors, or the reason why it cannot be used."""
-    m = space.anchors.points.shape[0]
-    if s >= m:
-        return None, f"{s} neighbours of {m} different anchors would be all of them"
-    found = anchor_graph(space.weights(space.nearest, s))
-    if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
-        return None, f"the graph falls into {found.n_pieces} pieces"
-    return found, ""
+@any_array
+def _joined_sums(s: int, m: int, nearest: Any) -> tuple[Any, Any]:
+    """Return Z'Z and Z'1 of some rows, from what `nearest_anchors` found for them."""
+    Z = joined(*parted(nearest), s, m)
+    if isinstance(Z, JoinedRows):
+        return Z.sums()
+    return (Z.T @ Z).toarray(), np.asarray(Z.sum(axis=0)).ravel()
 
 
 def _anchors(
@@ -293,13 +398,12 @@ def _anchors(
     C = some.get(Featurized(some, axes.first(max(spaces) or 50)).values())
     centres = cluster(C, n_anchors, random_state)
     found = {q: Anchors(np.ascontiguousarray(centres[:, :q])) for q in spaces}
-    if 0 in spaces:
-        within = Featurized(rows, axes.first(centres.shape[1]))
-        distance, which = nearest_anchors(within, Anchors(centres), 1)
+    if 0 in spaces:  # in all columns, from the same rows
+        distance, which = (part[:, 0] for part in Anchors(centres).nearest(C, 1))
         if len(centres) * d > _DENSE_ENTRIES:
-            points = rows.take(rows_around(distance[:, 0], which[:, 0])).whole().host()
+            points = some.take(rows_around(distance, which)).whole().host()
         else:
-            points = means_around(rows, which[:, 0], len(centres))
+            points = means_around(some, which, len(centres))
         found[0] = Anchors(points)
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,8 +19,11 @@ from labelfold.rows import (
     Rows,
     RowsWrapper,
     as_rows,
+    beside,
     dense,
     divided_by_maximum,
+    in_float64,
+    library_of,
     on_entries,
     stored_values,
 )
@@ -38,6 +43,7 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     """
 
     _needs_labels = False
+    takes_any_array = True
 
     @fitting
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -80,18 +86,21 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     def kept(self, rows: Rows, max_bytes: float) -> tuple[Rows, float]:
         """Return the rows in this form, and the bytes that they take in memory.
 
-        They are in memory if ``max_bytes`` allows it, if necessary in float32; otherwise every pass computes them.
+        They are in memory if ``max_bytes`` allows it, if necessary in float32. Otherwise every pass computes them, as
+        it does in a cluster.
         """
         found = self.of(rows)
         if found is rows and rows.in_memory:
             return rows, 0.0
         size = found.shape[0] * found.row_bytes()
         if size <= max_bytes:
-            return as_rows(found.whole().host()), size
+            kept = rows.computed(found)
+            return (found, 0.0) if kept is found else (kept, size)
         # float32 halves dense rows only: sparse rows hold indices too
         halves = found.dtype == np.float64 and not found.take(np.arange(1)).whole().is_sparse
         if halves and size <= 2 * max_bytes:
-            return as_rows(found.get(found.map(_single)).astype(np.float32, copy=False)), size / 2
+            kept = rows.computed(found, single=True)
+            return (found, 0.0) if kept is found else (kept, size / 2)
         return found, 0.0
 
     @property
@@ -155,9 +164,10 @@ class UnitVariance(ColumnForm):
     def apply(self, X: Any) -> Any:
         """Return rows with scaled columns."""
         if self.keeps_zeros:
-            return on_entries(X, np.multiply, self.scale_)
+            return on_entries(X, operator.mul, self.scale_)
         # The mean is subtracted in double precision, because the difference may overflow float32.
-        return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
+        moved = (dense(X) - beside(X, self.mean_)) * beside(X, self.scale_)
+        return library_of(X).astype(moved, X.dtype)
 
 
 class Ranks(ColumnForm):
@@ -206,10 +216,14 @@ class Ranks(ColumnForm):
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the ranks of the entries."""
-        X = dense(X)
+        X, xp = dense(X), library_of(X)
+        points = [slice(*ends) for ends in pairwise(self.ends_.tolist())]
+        if xp is not np:
+            values, ranks = beside(X, self.values_), beside(X, self.ranks_)
+            columns = [_interpolated(xp, X[:, j], values[here], ranks[here]) for j, here in enumerate(points)]
+            return xp.astype(xp.stack(columns, axis=1), X.dtype)
         T = np.empty(X.shape, dtype=X.dtype, order="F")
-        for j in range(X.shape[1]):
-            here = slice(self.ends_[j], self.ends_[j + 1])
+        for j, here in enumerate(points):
             T[:, j] = np.interp(X[:, j], self.values_[here], self.ranks_[here])
         return np.ascontiguousarray(T)
 
@@ -305,7 +319,14 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
+    xp = library_of(X)
+    if xp is np:
+        return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
+    wide = in_float64(xp, X)
+    for norm in (xp.max(xp.abs(wide), axis=1, keepdims=True), None):
+        norm = xp.linalg.vector_norm(wide, axis=1, keepdims=True) if norm is None else norm
+        wide = wide / xp.where(norm > 0, norm, xp.ones_like(norm))
+    return xp.astype(wide, X.dtype)
 
 
 def looks_like_counts(X: Any) -> bool:
@@ -372,6 +393,17 @@ def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarra
     return values.astype(np.float64), ranks
 
 
+def _interpolated(xp: Any, x: Any, values: Any, ranks: Any) -> Any:
+    """Return what ``np.interp`` does, for arrays of any library."""
+    last = values.shape[0] - 1
+    if not last:
+        return xp.zeros_like(x) + ranks[0]
+    right = xp.clip(xp.searchsorted(values, in_float64(xp, x)), 1, last)
+    x0, y0 = xp.take(values, right - 1), xp.take(ranks, right - 1)
+    slope = (xp.take(ranks, right) - y0) / (xp.take(values, right) - x0)
+    return xp.clip(y0 + slope * (in_float64(xp, x) - x0), ranks[0], ranks[last])
+
+
 def _inverse(deviation: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return 1 over deviations, 0 for a column that is constant up to round-off."""
     varies = deviation > _CONSTANT * size
@@ -387,18 +419,16 @@ def _occurrences(X: Block) -> np.ndarray:
     return np.asarray(present.sum(axis=0, dtype=np.float64))
 
 
-def _weighted_count(X: np.ndarray, idf: np.ndarray) -> np.ndarray:
+def _weighted_count(X: Any, idf: Any) -> Any:
     """Return sign(x) (1 + log|x|) idf, 0 at 0; for counts, which are at least 1 if they are not 0."""
-    size = np.abs(X)
-    return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0) * idf
+    xp = library_of(X)
+    size = xp.abs(X)
+    return xp.sign(X) * (1 + xp.log(xp.where(size >= 1, size, xp.ones_like(size)))) * idf
 
 
-def _signed_root(X: np.ndarray) -> np.ndarray:
-    return np.sign(X) * np.sqrt(np.abs(X))
-
-
-def _single(X: Block) -> Any:
-    return X.single().raw
+def _signed_root(X: Any) -> Any:
+    xp = library_of(X)
+    return xp.sign(X) * xp.sqrt(xp.abs(X))
 
 
 def mostly_zeros(rows: Rows) -> bool:

@@ -48,8 +48,11 @@ from ._vectors import (
     run as run,
 )
 from .adapters._device_blocks import (
+    any_array as any_array,
+    beside as beside,
     for_gpu_loops as for_gpu_loops,
     in_float64 as in_float64,
+    library_of as library_of,
     on_accelerator as on_accelerator,
     outer_spectrum as outer_spectrum,
     to_device as to_device,

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from labelfold.rows._blocks import dense_block_rows
+from labelfold.rows.adapters._device_blocks import beside, library_of
 
 
 def short_indices(X: Any) -> Any:
@@ -72,7 +73,8 @@ def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
     array([[0., 8.]])
     """
     if not sparse.issparse(X):
-        return f(X, *columns).astype(X.dtype, copy=False)
+        made = f(X, *(beside(X, column) for column in columns))
+        return library_of(X).astype(made, X.dtype, copy=False)
     data = f(X.data, *(column[X.indices] for column in columns))
     return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from operator import methodcaller
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -166,9 +167,7 @@ class Rows(ABC):
 
     def sum_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
-        sums = Accumulator()
-        sums.add(f(*map(self.get, aligned)))
-        return sums.finish()
+        return sums_by_shares(f, [self.get(a) for a in aligned]).finish()
 
     def result(
         self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
@@ -201,6 +200,17 @@ class Rows(ABC):
     def whole(self) -> Block:
         """Return all rows as one block in memory; only for few rows."""
         return self.take(np.arange(self.shape[0])).whole()
+
+    def computed(self, wrapped: Rows, single: bool = False) -> Rows:
+        """Return a wrapper of these rows as rows that no pass computes again, in float32 if ``single``.
+
+        The wrapper itself is returned where its rows are not stored: in a cluster.
+        """
+        from labelfold.rows._containers import as_rows
+
+        if not single:
+            return as_rows(wrapped.whole().host())
+        return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False))
 
     def narrow(self) -> Block | None:
         """Return sparse rows in memory as one block without columns of zeros; None for all other rows."""
@@ -235,6 +245,18 @@ class Rows(ABC):
         return self.sum(_squared_norm)
 
 
+def sums_by_shares(f: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Accumulator:
+    """Return the sums of ``f(*arrays)`` over rows, one part of the rows for each thread."""
+
+    def work(part: slice, stop: Event) -> Accumulator:
+        sums = Accumulator()
+        sums.add(f(*(a[part] for a in arrays)))
+        return sums
+
+    jobs = threads.shares(len(arrays[0]), sum(a.size for a in arrays))
+    return reduce(Accumulator.merge, threads.run_jobs(work, jobs))
+
+
 def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, rest: Any) -> np.ndarray:
     """Return the entries from start to stop of an array with ``values`` at ``index`` and ``rest`` elsewhere.
 
@@ -254,6 +276,10 @@ def result_and_sums(made: Any, returns: str) -> tuple[Any, Any]:
 
 def _transposed(X: Block, H: Any) -> Term:
     return X.t(H)
+
+
+def _single(X: Block) -> Any:
+    return X.single().raw
 
 
 def _squared_norm(X: Block) -> Any:

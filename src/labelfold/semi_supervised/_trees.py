@@ -13,11 +13,12 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
+from array_api_compat import device
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
 from labelfold.model_selection import Groups
-from labelfold.rows import dense, dense_block_rows, n_threads, run_jobs
+from labelfold.rows import beside, dense, dense_block_rows, in_float64, library_of, n_threads, run_jobs
 
 # Number of parts of the labelled rows; each is left out of some of the trees, as a fold of a 10-fold
 # cross-validation.
@@ -30,6 +31,8 @@ _MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
 # number of labels divided by the second value. Both were chosen by accuracy on the sets that
 # experiments/label_fold.py names.
 _MAX_SHARE, _ROWS_A_POWER = 0.5, 60
+# Budget of memory: number of trees that all rows of a block on a device walk through together.
+_TREES_AT_ONCE = 32
 # Larger numbers are clipped to this value, to stay in the range of single precision.
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -207,6 +210,7 @@ class TreeNodes:
         Length of the longest path from a root to a leaf.
     """
 
+    takes_any_array = True
     roots: np.ndarray
     depth: int
     left: np.ndarray
@@ -238,6 +242,8 @@ class TreeNodes:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the mean value (n, c) of the leaves that rows X (n, d), an array or CSR matrix, reach."""
+        if library_of(X) is not np:
+            return self._mean_on_device(X)
         columns = slice(None) if self._compiled else self.columns
         X = X[:, columns]
         middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
@@ -251,6 +257,28 @@ class TreeNodes:
         for i, root in enumerate(self.roots):
             leaves = root + self._compiled[i].apply(X) if self._compiled else self._leaves(X, root)
             total += self.values[leaves]
+        return total / len(self.roots)
+
+    def _mean_on_device(self, X: Any) -> Any:
+        """Return the mean for an array of another library, for many trees at once."""
+        xp = library_of(X)
+        middle, size = self.middle[self.columns], self.size[self.columns]
+        X = in_float64(xp, xp.take(X, beside(X, self.columns), axis=1))
+        X = xp.clip((X - beside(X, middle)) / beside(X, size), -_LARGEST, _LARGEST)
+        X = xp.astype(X, xp.float32)
+        column, left, right, threshold, values = (
+            beside(X, part) for part in (self.column, self.left, self.right, self.threshold, self.values)
+        )
+        total = xp.zeros_like(values[:1, :])
+        for some in np.array_split(self.roots, -(-len(self.roots) // _TREES_AT_ONCE)):
+            node = beside(X, some)[None, :] + xp.zeros((X.shape[0], 1), dtype=column.dtype, device=device(X))
+            for _ in range(self.depth):
+                flat = xp.reshape(node, (-1,))
+                own = xp.take_along_axis(X, xp.reshape(xp.take(column, flat), node.shape), axis=1)
+                goes_left = xp.reshape(own, (-1,)) <= xp.take(threshold, flat)
+                node = xp.reshape(xp.where(goes_left, xp.take(left, flat), xp.take(right, flat)), node.shape)
+            for t in range(node.shape[1]):
+                total = total + xp.take(values, node[:, t], axis=0)
         return total / len(self.roots)
 
     def _leaves(self, X: np.ndarray, root: int) -> np.ndarray:

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, principal_axes
-from labelfold.rows import Rows, dense, short_indices
+from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, parted, principal_axes
+from labelfold.rows import Rows, beside, dense, in_float64, library_of, short_indices
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
@@ -288,12 +288,14 @@ class FormViews(FormMap):
         sizes = {q: sorted({int(v.value) for v in graphs if v.space == q}) for q in {v.space for v in graphs}}
         self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed)
         self.reasons |= {view: why[view.graph] for view in graphs if view.graph in why}
-        drawn, self.mean_absolute = None, 0.0
+        drawn: dict[tuple[str, int], np.ndarray] = {}
+        self.mean_absolute = 0.0
         if any(view.family in KERNELS for view in views):
             chosen = np.sort(check_random_state(seed).permutation(rows.shape[0])[:_KERNEL_ROWS])
-            drawn = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
-        if any(view.family == "laplace" for view in views):
-            self.mean_absolute = float(distances("laplace", drawn, drawn).mean())
+            drawn = self._distances_of(
+                self.rows.take(chosen).whole().host().astype(np.float64, copy=False), views
+            )
+            self.mean_absolute = float(drawn["laplace", 0].mean()) if ("laplace", 0) in drawn else 0.0
         self.scales: dict[View, float] = {}
         for view in views:
             scale = 0.0 if view in self.reasons else self._scale(view, drawn)
@@ -332,7 +334,7 @@ class FormViews(FormMap):
     def of_training(self, index: np.ndarray) -> FormRows:
         """Return some training rows, whose nearest anchors are known."""
         T = self.rows.take(index).whole().double().host()
-        nearest = {q: tuple(part[index] for part in space.nearest) for q, space in self.spaces.items()}
+        nearest = {q: parted(self.rows.pick(space.nearest, index)) for q, space in self.spaces.items()}
         return FormRows(T, self.axes(T), nearest, {})
 
     def graph_weights(self, view: View) -> np.ndarray:
@@ -346,7 +348,16 @@ class FormViews(FormMap):
         spread = float((self.axes.deviations[: view.space] ** 2).sum()) if view.space else self.axes.total
         return view.value / (2 * spread)
 
-    def _scale(self, view: View, drawn: Any) -> float:
+    def _distances_of(self, T: Any, views: list[View]) -> dict[tuple[str, int], np.ndarray]:
+        """Return the distances between some rows, by the family and the space of the kernels."""
+        every = {(view.family, view.space) for view in views if view.family in KERNELS}
+        every |= {
+            ("laplace", 0) for family, _ in every if family == "laplace"
+        }  # the unit of all Laplace kernels
+        points = {q: self.axes.first(q)(T) if q else T for _, q in every}
+        return {(family, q): distances(family, points[q], points[q]) for family, q in sorted(every)}
+
+    def _scale(self, view: View, drawn: dict[tuple[str, int], np.ndarray]) -> float:
         """Return the mean squared norm of a view's features over all rows."""
         if view.family == "linear":
             return self.axes.total
@@ -354,8 +365,7 @@ class FormViews(FormMap):
             return float(((self.axes.deviations[: view.space or None] ** 2) ** (1 - view.value)).sum())
         if view.family == "graph":
             return float(self.graph_weights(view).sum() / self.rows.shape[0])
-        points = self.axes.first(view.space)(drawn) if view.space else drawn
-        return 1 - float(np.exp(-self.width(view) * distances(view.family, points, points)).mean())
+        return 1 - float(np.exp(-self.width(view) * drawn[view.family, view.space]).mean())
 
     def is_of_columns(self, view: View, n_labelled: int) -> bool:
         """Return whether a view is computed from the columns themselves."""
@@ -419,12 +429,24 @@ def landmarks(n: int) -> np.ndarray:
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
+    xp = library_of(X)
+    if xp is not np:
+        return _distances_on_device(xp, family, in_float64(xp, X), beside(X, dense(Y).astype(np.float64)))
     if not X.shape[0]:
         return np.zeros((0, Y.shape[0]))
     if family == "laplace":
         # scikit-learn's Manhattan distances need 32-bit indices
         return manhattan_distances(short_indices(X), short_indices(Y))
     return euclidean_distances(X, Y, squared=True)
+
+
+def _distances_on_device(xp: Any, family: str, X: Any, Y: Any) -> Any:
+    if family != "laplace":
+        squares = xp.sum(X * X, axis=1, keepdims=True) + xp.sum(Y * Y, axis=1) - 2 * (X @ Y.T)
+        return xp.where(squares > 0, squares, xp.zeros_like(squares))
+    if hasattr(xp, "cdist"):  # torch has it, the standard does not
+        return xp.cdist(X, Y, p=1.0)
+    return sum(xp.abs(X[:, j : j + 1] - Y[:, j][None, :]) for j in range(X.shape[1]))
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:

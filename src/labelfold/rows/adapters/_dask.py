@@ -318,6 +318,10 @@ class DaskRows(Rows):
         found[order] = np.concatenate(pieces) if pieces else found
         return found
 
+    def computed(self, wrapped: Rows, single: bool = False) -> Rows:
+        """Return the wrapper: the memory of the workers is for the rows and for row state."""
+        return wrapped
+
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``; only the chunks that contain them are read."""
 
