@@ -276,9 +276,10 @@ def anchor_graph(products: np.ndarray, mass: np.ndarray, n: int, n_components: i
     """
     root = np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)  # Lambda^-1/2
     used = np.flatnonzero(root)
-    A = products[np.ix_(used, used)] * np.outer(root[used], root[used])
+    A = products[np.ix_(used, used)] * root[used, None]
+    A *= root[used]
     constant = np.sqrt(mass[used] / n)  # the eigenvector of the constant function, sigma = 1
-    A -= np.outer(constant, constant)
+    A -= constant[:, None] * constant
     largest = [max(0, len(A) - n_components), len(A) - 1]
     squares, V = linalg.eigh(A, subset_by_index=largest, overwrite_a=True, check_finite=False)
     squares, V = np.minimum(squares[::-1], 1.0), V[:, ::-1]

@@ -19,6 +19,7 @@ import numpy as np
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block, dense_block_rows
 from labelfold.rows._sums import Accumulator, Term
+from labelfold.rows.adapters._device_blocks import takes_any_array
 
 RowFunction = Callable[..., Any]
 
@@ -452,7 +453,8 @@ class Featurized(RowsWrapper):
     Parameters
     ----------
     rows : Rows
-        Any rows; rows on a device are copied to the host for the map.
+        Any rows. Rows on a device are copied to the host for a map that does not take arrays of every library (see
+        `any_array`).
     transform : callable
         Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows, for example the ``transform``
         of a fitted scikit-learn Nystroem.
@@ -469,7 +471,10 @@ class Featurized(RowsWrapper):
         self._shared = (transform,)
         width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
-        self._most_rows = dense_block_rows(self.row_bytes())
+        if rows.xp is np or not takes_any_array(
+            transform
+        ):  # blocks of a device are cut where the map is applied
+            self._most_rows = dense_block_rows(self.row_bytes())
 
     @staticmethod
     def wrap(block: Block, transform: Callable[..., Any]) -> Block:

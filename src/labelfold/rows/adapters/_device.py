@@ -11,7 +11,6 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import sparse
 
-from labelfold.rows._blocks import DENSE_BYTES
 from labelfold.rows._rows import RowFunction, Rows
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._device_blocks import (
@@ -116,15 +115,11 @@ class DeviceRows(LocalRows):
         self._check_finite()
         return DeviceBlock(self.xp.astype(self.X[start:stop, ...], self._dtype, copy=False), self.xp, self)
 
-    def sweep(
-        self, f: RowFunction, *aligned: Any, most_rows: int | None = None, **options: Any
-    ) -> tuple[Any, Any]:
+    def sweep(self, f: RowFunction, *aligned: Any, **options: Any) -> tuple[Any, Any]:
         """Make one pass; values are checked to be finite before the first one. Blocks become smaller where needed."""
         while True:
-            # The limit is meant for the blocks of a thread on the host.
-            limit = None if most_rows is None else most_rows * max(1, self._bytes // DENSE_BYTES)
             try:
-                return super().sweep(f, *aligned, most_rows=limit, **options)
+                return super().sweep(f, *aligned, **options)
             except Exception as error:
                 if type(error).__name__ != "OutOfMemoryError":
                     raise
