@@ -23,7 +23,6 @@ from sklearn.exceptions import ConvergenceWarning
 from _common import best_of, documents, options_of
 from labelfold import LDA, SSDR
 from labelfold.discriminant import _ssdr as ssdr
-from labelfold.features import _anchors as anchors
 from labelfold.numerics import _gram as gram, _linear_svm as svm, _ridge_regression as ridge, linear_svm
 from labelfold.rows import Rows, _sums as sums, as_rows
 from labelfold.rows.adapters import _stream as stream
@@ -146,20 +145,6 @@ def interior_point() -> Iterator[Point]:
         yield d, ratio(lambda run=fit: run(0), lambda run=fit: run(np.inf), times=2)
 
 
-def centred_search() -> Iterator[Point]:
-    """Entries of anchors that are centred for the search of a single row: 500 columns."""
-    rng = np.random.default_rng(0)
-    row = rng.standard_normal((1, 500))
-    for m in (32, 128, 256, 1024):
-        some = anchors.Anchors(rng.standard_normal((m, 500)))
-
-        def search(limit: float, some: anchors.Anchors = some) -> None:
-            with mock.patch.object(anchors, "_CENTRED_ENTRIES", limit):
-                some.nearest(row, 5)
-
-        yield 500 * m, ratio(lambda run=search: run(0), lambda run=search: run(np.inf))
-
-
 TABLES: dict[str, tuple[Callable[[], Iterator[Point]], float | None]] = {
     "rows that are read and not wanted": (rows_between, stream._MAX_GAP),
     "compiled products of sparse rows": (compiled_products, None),
@@ -168,7 +153,6 @@ TABLES: dict[str, tuple[Callable[[], Iterator[Point]], float | None]] = {
     "iterations before a factorisation": (iterations_first, ridge._MIN_WORTH),
     "iterations of SSDR": (eigenvectors_of_a_matrix, ssdr._FEW_COLUMNS),
     "interior-point method of an SVM": (interior_point, svm._FEW_COLUMNS),
-    "centred search of anchors": (centred_search, anchors._CENTRED_ENTRIES),
 }
 
 

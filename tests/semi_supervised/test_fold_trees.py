@@ -9,7 +9,7 @@ from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
 
 import labelfold
 from labelfold import LabelFold
-from labelfold.semi_supervised._trees import grow, share_of_trees
+from labelfold.semi_supervised._trees import TreeNodes, grow, share_of_trees, single
 
 WITHOUT = ["linear", "principal", "rbf", "laplace", "graph"]
 
@@ -25,7 +25,7 @@ def thresholds(rng):
 
 def of_each_tree(nodes, X):
     """Return what every tree says of rows, (trees, n, c)."""
-    return np.array([nodes.values[nodes._leaves(X, root)] for root in nodes.roots])
+    return np.moveaxis(nodes.values[nodes._leaves(X)], 0, 1)
 
 
 def places(nodes, X):
@@ -109,15 +109,42 @@ def test_every_task_and_a_saved_model(thresholds, tmp_path, kind):
     np.testing.assert_allclose(fold.transform(X), fold.embedding_, atol=1e-9)
 
 
-def test_trees_are_the_same_for_sparse_rows_and_without_their_compiled_form(thresholds):
+def naive_leaf(nodes, x, root):
+    """Return the leaf of one tree that one row reaches, a step at a time."""
+    while nodes.left[root] != root:
+        goes_left = x[nodes.column[root]] <= nodes.threshold[root]
+        root = nodes.left[root] if goes_left else nodes.right[root]
+    return root
+
+
+def test_a_walk_through_all_trees_is_that_through_each(thresholds, monkeypatch):
+    X, y, _ = thresholds
+    trees = [ExtraTreeRegressor(random_state=i).fit(X[::5], np.eye(3)[y[::5]]).tree_ for i in range(7)]
+    nodes = TreeNodes(trees, np.concatenate([tree.value for tree in trees]).reshape(-1, 3))
+    np.testing.assert_allclose(
+        nodes(X), np.mean([tree.predict(single(X))[:, :, 0] for tree in trees], axis=0)
+    )
+    X = np.vstack([X, nodes.threshold[nodes.column == 0][:20, None] * np.ones(30)])  # on a threshold
+    places = single(X)[:, nodes.columns]
+    expected = [[naive_leaf(nodes, x, root) for root in nodes.roots] for x in places]
+    np.testing.assert_array_equal(nodes._leaves(places), expected)
+    monkeypatch.setattr("labelfold.semi_supervised._trees._PLACES", 900)  # two trees at a time
+    np.testing.assert_array_equal(nodes._leaves(places), expected)
+    alone = np.vstack([nodes._leaves(places[i : i + 1]) for i in range(len(places))])
+    np.testing.assert_array_equal(alone, expected)
+
+
+def test_trees_are_the_same_for_sparse_rows_a_single_row_and_in_a_saved_model(thresholds):
     X, y, _ = thresholds
     X = np.where(np.abs(X) < 0.5, 0.0, X)
     nodes = grow(X[:80], np.eye(3)[y[:80]], 1.0, False, 0, per_part=4).trees
-    bare = pickle.loads(pickle.dumps(nodes))
-    assert not bare._compiled
-    for one in (nodes, bare):
+    expected = nodes(X)
+    saved = pickle.dumps(nodes)
+    assert len(saved) < 1.1 * sum(value.nbytes for value in vars(nodes).values() if hasattr(value, "nbytes"))
+    for one in (nodes, pickle.loads(saved)):
         for rows in (X, sparse.csr_array(X), np.asfortranarray(X)):
-            np.testing.assert_array_equal(one(rows), nodes(X))
+            np.testing.assert_array_equal(one(rows), expected)
+        np.testing.assert_array_equal(np.vstack([one(X[i : i + 1]) for i in range(len(X))]), expected)
         assert one(X[:0]).shape == (0, 3)
 
 

@@ -513,7 +513,7 @@ class Decisions(TaskScore):
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._rows(X, reset=False)  # type: ignore[attr-defined]
-            return rows.result(self._score_rows(rows), getattr(self._after_scores(), method))
+            return rows.result(self._score_rows(rows), partial(_finished, self._after_scores(), method))
 
     def _after_scores(self) -> Any:
         """Return the estimator without what only scores need, so that it can be sent to the workers of a cluster."""
@@ -602,6 +602,11 @@ class LinearScores:
 
     def _of_one_number(self) -> bool:
         return self.task_ == "regression" and getattr(self, "_flat", False)
+
+
+def _finished(estimator: Decisions, method: str, F: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return getattr(estimator, method)(F.astype(np.float64, copy=False))
 
 
 def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:

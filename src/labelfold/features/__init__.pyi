@@ -2,6 +2,9 @@ from ._anchors import (
     anchor_spaces as anchor_spaces,
     parted as parted,
 )
+from ._distances import (
+    SquaredDistances as SquaredDistances,
+)
 from ._forms import (
     FORMS as FORMS,
     density as density,

@@ -13,7 +13,7 @@ W. Liu, J. He, S.-F. Chang. Large graph construction for scalable semi-supervise
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +21,9 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import row_norms
 
+from labelfold.features._distances import SquaredDistances
 from labelfold.features._principal import PrincipalAxes
 from labelfold.rows import (
     ArrayTerm,
@@ -33,13 +32,13 @@ from labelfold.rows import (
     Rows,
     any_array,
     beside,
+    cast,
     dense,
     dense_block_rows,
-    in_float64,
-    less_median,
+    double,
     library_of,
+    on_device,
     run_jobs,
-    short_indices,
     to_host,
 )
 
@@ -61,8 +60,8 @@ _CENTRED_ENTRIES = 131_072
 _TOLERANCE = 1e-8
 # Budget of memory: number of rows whose weights of all anchors are dense at a time on a device.
 _ROWS_AT_ONCE = 100_000
-# Distances below this many times the square root of the round-off of squares are set to 0.
-_ROUND_OFF = 4
+# Squared distances below this many times the round-off of squared norms are set to 0.
+_ROUND_OFF = 16
 
 
 class Anchors(BaseEstimator):
@@ -77,61 +76,72 @@ class Anchors(BaseEstimator):
     def __init__(self, points: Any) -> None:
         self.points = points
 
+    @cached_property
+    def _squares(self) -> SquaredDistances:
+        return SquaredDistances(self.points, centred=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the anchors, from which the rest is computed again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_squares"}
+
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
-        if library_of(X) is not np:
+        if on_device(X):
             return self._nearest_on_device(X, k)
-        # With 64-bit indices scikit-learn computes distances in the precision of X, so they are cast.
-        X, points = short_indices(X.astype(self.points.dtype, copy=False)), short_indices(self.points)
-        if points.size <= _CENTRED_ENTRIES:
-            X, points = less_median(X, points)
-        norms, point_norms = row_norms(X, squared=True)[:, None], row_norms(points, squared=True)
-        m = len(point_norms)
-        search = NearestNeighbors(n_neighbors=min(k + 1, m), algorithm="brute").fit(points)
-        distance, which, group = _ties_in_order(search.kneighbors(X), norms, point_norms)
-        # Ties for the last place go to the anchors of lowest index, so that every container gives the same answer.
-        # Most ties involve few anchors, so a larger neighbourhood is searched before all anchors are.
-        tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+        n, m = X.shape[0], self.points.shape[0]
+        distance, which = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
         step = dense_block_rows(8 * m)
-        for more in (min(4 * (k + 1), m), m):
-            still = []
-            for start in range(0, len(tied), step):
-                some = tied[start : start + step]
-                d, w, group = _ties_in_order(search.kneighbors(X[some], more), norms[some], point_norms)
-                distance[some], which[some] = d[:, : k + 1], w[:, : k + 1]
-                still.append(some[group[:, k - 1] == group[:, -1]])
-            tied = np.concatenate([tied[:0], *still])
-        return distance[:, :k], which[:, :k]
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            squares, norms = self._squares.with_norms(X[some].astype(self.points.dtype, copy=False))
+            found, which[some] = _nearest(squares, norms, self._squares.norms, k)
+            distance[some] = np.sqrt(found)
+        return distance, which
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
         """Return the same for an array of another library, by the same rules for ties."""
-        xp, points = library_of(X), dense(self.points).astype(np.float64)
-        eps, m = float(np.finfo(self.points.dtype).eps), len(points)
-        center = np.partition(points, m // 2, axis=0)[m // 2]
-        P, Y = beside(X, points - center), in_float64(xp, X) - beside(X, center)
-        norms, point_norms = xp.sum(Y * Y, axis=1, keepdims=True), xp.sum(P * P, axis=1)
-        squares, which = _smallest(xp, norms + point_norms - 2 * (Y @ P.T), min(k + 1, m))
-        lost = eps * (norms + xp.reshape(xp.take(point_norms, xp.reshape(which, (-1,))), which.shape))
-        squares = xp.where(squares <= _ROUND_OFF**2 * lost, xp.zeros_like(squares), squares)
-        apart = (squares[:, 1:] - squares[:, :-1]) > _ROUND_OFF**2 * lost[:, 1:]
-        steps = xp.concat([xp.zeros_like(which[:, :1]), xp.astype(apart, which.dtype)], axis=1)
+        xp, m = library_of(X), self.points.shape[0]
+        squares, norms = self._squares.with_norms(X)
+        found, which = _smallest(xp, squares, min(k + 1, m))
+        there = xp.reshape(xp.take(beside(X, self._squares.norms), xp.reshape(which, (-1,))), which.shape)
+        lost = _ROUND_OFF * float(np.finfo(np.float64).eps) * (norms[:, None] + there)
+        found = xp.where(found <= lost, xp.zeros_like(found), found)
+        apart = (found[:, 1:] - found[:, :-1]) > lost[:, 1:]
+        steps = xp.concat([xp.zeros_like(which[:, :1]), cast(apart, which.dtype)], axis=1)
         group = xp.cumulative_sum(steps, axis=1)
         order = xp.argsort(group * m + which, axis=1)
-        distance = xp.sqrt(xp.take_along_axis(squares, order, axis=1))[:, :k]
+        distance = xp.sqrt(xp.take_along_axis(found, order, axis=1))[:, :k]
         which = xp.take_along_axis(which, order, axis=1)[:, :k]
-        if k < m:  # ties for the last place are rare
-            tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1]))
-            if len(tied):
-                some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
-                place = np.arange(X.shape[0])
-                place[tied] = X.shape[0] + np.arange(len(tied))
-                distance, which = (
-                    xp.take(
-                        xp.concat([part, xp.astype(beside(X, own), part.dtype)]), beside(X, place), axis=0
-                    )
-                    for part, own in zip((distance, which), some, strict=True)
-                )
-        return _finite(xp.astype(distance, X.dtype)), which
+        tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1])) if k < m else ()
+        if len(tied):  # for the last place: rare
+            some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
+            place = np.arange(X.shape[0])
+            place[tied] = X.shape[0] + np.arange(len(tied))
+            distance, which = (
+                xp.take(xp.concat([part, cast(beside(X, own), part.dtype)]), beside(X, place), axis=0)
+                for part, own in zip((distance, which), some, strict=True)
+            )
+        return _finite(distance), which
+
+
+def _nearest(
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k smallest squared distances of each row and their anchors.
+
+    Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
+    ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
+    """
+    m = len(point_norms)
+    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
+    tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+    for more in (min(4 * (k + 1), m), m):
+        if not len(tied):
+            break
+        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
+        found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
+        tied = tied[group[:, k - 1] == group[:, -1]]
+    return found[:, :k], which[:, :k]
 
 
 def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
@@ -144,23 +154,29 @@ def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
 
 
 def _ties_in_order(
-    found: tuple[np.ndarray, np.ndarray], norms: np.ndarray, point_norms: np.ndarray
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return distances and anchors, with anchors at the same distance up to round-off sorted by index.
+    """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
 
     The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
     it would depend on the container.
     """
-    distance, which = found
-    lost = np.finfo(distance.dtype).eps * (norms + point_norms[which])  # of squared distances
-    distance = np.where(_finite(distance) <= _ROUND_OFF * np.sqrt(lost), 0.0, distance)
-    apart = np.diff(distance**2, axis=1) > _ROUND_OFF**2 * lost[:, 1:]
-    group = np.hstack([np.zeros((len(distance), 1), int), np.cumsum(apart, axis=1)])
+    each = np.arange(len(squares))[:, None]
+    if count < len(point_norms):
+        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
+        which = which[each, np.argsort(squares[each, which], axis=1)]
+    else:
+        which = np.argsort(squares, axis=1)
+    found = _finite(squares[each, which])
+    lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
+    found = np.where(found <= lost, 0.0, found)
+    apart = np.diff(found, axis=1) > lost[:, 1:]
+    group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
     tied = np.flatnonzero(~apart.all(axis=1))
     order = np.lexsort((which[tied], group[tied]))
-    distance[tied] = np.take_along_axis(distance[tied], order, 1)
-    which[tied] = np.take_along_axis(which[tied], order, 1)
-    return distance, which, group
+    tied = tied[:, None]
+    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
+    return found, which, group
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> Any:
@@ -172,8 +188,7 @@ def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> Any:
 def parted(found: Any) -> tuple[Any, Any]:
     """Return the distances and the indices that `nearest_anchors` found for some rows."""
     k = found.shape[1] // 2
-    xp = library_of(found)
-    return found[:, :k], xp.astype(found[:, k:], np.int32 if xp is np else xp.int64)
+    return found[:, :k], cast(found[:, k:], library_of(found).int64)
 
 
 @any_array
@@ -197,13 +212,13 @@ def joined(distance: Any, which: Any, n_neighbors: int, n_anchors: int) -> Any:
     for arrays of a device `JoinedRows`.
     """
     xp, s = library_of(distance), n_neighbors
-    d = in_float64(xp, distance[:, :s])
+    d = double(distance[:, :s])
     last = d[:, -1:]
     w = xp.exp(
         -4 * xp.where(last > 0, d / xp.where(last > 0, last, xp.ones_like(last)), xp.zeros_like(d)) ** 2
     )
     w = w / xp.sum(w, axis=1, keepdims=True)
-    if xp is not np:
+    if on_device(w):
         return JoinedRows(w, which[:, :s], n_anchors)
     ends = np.arange(0, s * len(d) + 1, s)
     return sparse.csr_array((w.ravel(), which[:, :s].ravel(), ends), shape=(len(d), n_anchors))

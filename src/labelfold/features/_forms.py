@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import operator
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,12 +18,14 @@ from labelfold.rows import (
     RowsWrapper,
     as_rows,
     beside,
+    cast,
     dense,
-    divided_by_maximum,
-    in_float64,
+    double,
+    interpolated,
     library_of,
     on_entries,
     stored_values,
+    unit_rows,
 )
 
 # Maximum number of points of a column's quantile function, and of all columns together.
@@ -89,19 +89,7 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
         They are in memory if ``max_bytes`` allows it, if necessary in float32. Otherwise every pass computes them, as
         it does in a cluster.
         """
-        found = self.of(rows)
-        if found is rows and rows.in_memory:
-            return rows, 0.0
-        size = found.shape[0] * found.row_bytes()
-        if size <= max_bytes:
-            kept = rows.computed(found)
-            return (found, 0.0) if kept is found else (kept, size)
-        # float32 halves dense rows only: sparse rows hold indices too
-        halves = found.dtype == np.float64 and not found.take(np.arange(1)).whole().is_sparse
-        if halves and size <= 2 * max_bytes:
-            kept = rows.computed(found, single=True)
-            return (found, 0.0) if kept is found else (kept, size / 2)
-        return found, 0.0
+        return rows.computed(self.of(rows), max_bytes)
 
     @property
     def keeps_zeros(self) -> bool:
@@ -167,7 +155,7 @@ class UnitVariance(ColumnForm):
             return on_entries(X, operator.mul, self.scale_)
         # The mean is subtracted in double precision, because the difference may overflow float32.
         moved = (dense(X) - beside(X, self.mean_)) * beside(X, self.scale_)
-        return library_of(X).astype(moved, X.dtype)
+        return cast(moved, X.dtype)
 
 
 class Ranks(ColumnForm):
@@ -216,16 +204,7 @@ class Ranks(ColumnForm):
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the ranks of the entries."""
-        X, xp = dense(X), library_of(X)
-        points = [slice(*ends) for ends in pairwise(self.ends_.tolist())]
-        if xp is not np:
-            values, ranks = beside(X, self.values_), beside(X, self.ranks_)
-            columns = [_interpolated(xp, X[:, j], values[here], ranks[here]) for j, here in enumerate(points)]
-            return xp.astype(xp.stack(columns, axis=1), X.dtype)
-        T = np.empty(X.shape, dtype=X.dtype, order="F")
-        for j, here in enumerate(points):
-            T[:, j] = np.interp(X[:, j], self.values_[here], self.ranks_[here])
-        return np.ascontiguousarray(T)
+        return interpolated(dense(X), self.ends_, self.values_, self.ranks_)
 
 
 class UnitRows(ColumnForm):
@@ -319,14 +298,7 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    xp = library_of(X)
-    if xp is np:
-        return normalize(divided_by_maximum(X.astype(np.float64, copy=False))).astype(X.dtype, copy=False)
-    wide = in_float64(xp, X)
-    for norm in (xp.max(xp.abs(wide), axis=1, keepdims=True), None):
-        norm = xp.linalg.vector_norm(wide, axis=1, keepdims=True) if norm is None else norm
-        wide = wide / xp.where(norm > 0, norm, xp.ones_like(norm))
-    return xp.astype(wide, X.dtype)
+    return cast(unit_rows(double(X)), X.dtype)
 
 
 def looks_like_counts(X: Any) -> bool:
@@ -391,17 +363,6 @@ def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarra
         chosen = np.unique(np.searchsorted(after, np.linspace(1, n, most)))
         values, ranks = values[chosen], ranks[chosen]
     return values.astype(np.float64), ranks
-
-
-def _interpolated(xp: Any, x: Any, values: Any, ranks: Any) -> Any:
-    """Return what ``np.interp`` does, for arrays of any library."""
-    last = values.shape[0] - 1
-    if not last:
-        return xp.zeros_like(x) + ranks[0]
-    right = xp.clip(xp.searchsorted(values, in_float64(xp, x)), 1, last)
-    x0, y0 = xp.take(values, right - 1), xp.take(ranks, right - 1)
-    slope = (xp.take(ranks, right) - y0) / (xp.take(values, right) - x0)
-    return xp.clip(y0 + slope * (in_float64(xp, x) - x0), ranks[0], ranks[last])
 
 
 def _inverse(deviation: np.ndarray, size: np.ndarray) -> np.ndarray:

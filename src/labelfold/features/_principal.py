@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from labelfold.base import LinearReducer, fitting
 from labelfold.features._forms import mostly_zeros
 from labelfold.numerics import randomized_svd, row_side_svd, signed
-from labelfold.rows import Centered, Rows, beside, library_of
+from labelfold.rows import Centered, Rows, beside, cast
 from labelfold.utils import Interval
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
@@ -132,8 +132,7 @@ class PrincipalAxes:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the coordinates (n, q) of some rows."""
-        xp = library_of(X)
-        basis, offset = (xp.astype(beside(X, a), X.dtype, copy=False) for a in (self.basis, self.offset))
+        basis, offset = (cast(beside(X, a), X.dtype) for a in (self.basis, self.offset))
         return X @ basis - offset
 
     def first(self, q: int) -> PrincipalAxes:

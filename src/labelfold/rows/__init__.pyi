@@ -1,3 +1,15 @@
+from ._arrays import (
+    absolute_distances as absolute_distances,
+    any_array as any_array,
+    beside as beside,
+    cast as cast,
+    double as double,
+    interpolated as interpolated,
+    library_of as library_of,
+    on_device as on_device,
+    product as product,
+    squared_norms as squared_norms,
+)
 from ._blocks import (
     Block as Block,
     dense_block_rows as dense_block_rows,
@@ -5,17 +17,18 @@ from ._blocks import (
 from ._containers import (
     as_rows as as_rows,
     gathered as gathered,
-    stored_values as stored_values,
     validated_rows as validated_rows,
 )
 from ._host import (
+    centred_products as centred_products,
     dense as dense,
     dense_if_full as dense_if_full,
     divided_by_maximum as divided_by_maximum,
-    less_median as less_median,
     on_entries as on_entries,
     row_hashes as row_hashes,
     short_indices as short_indices,
+    stored_values as stored_values,
+    unit_rows as unit_rows,
 )
 from ._rows import (
     Centered as Centered,
@@ -48,11 +61,8 @@ from ._vectors import (
     run as run,
 )
 from .adapters._device_blocks import (
-    any_array as any_array,
-    beside as beside,
     for_gpu_loops as for_gpu_loops,
     in_float64 as in_float64,
-    library_of as library_of,
     on_accelerator as on_accelerator,
     outer_spectrum as outer_spectrum,
     to_device as to_device,

@@ -164,15 +164,6 @@ def _shortened(value: Any) -> str:
     return text if isinstance(value, str) else f"{text} of type {type(value).__name__}"
 
 
-def stored_values(X: Any) -> np.ndarray:
-    """Return the entries of an array, or those that a sparse matrix stores.
-
-    >>> stored_values(sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
-    array([2., 3.])
-    """
-    return X.data if sparse.issparse(X) else X
-
-
 def _without_rows(X: Any, n_columns: int) -> Any:
     """Return a table without rows that has the columns of X, with their names if X has names.
 

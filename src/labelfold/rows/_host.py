@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
+from labelfold.rows._arrays import beside, cast, on_device, unit_rows_on_device
 from labelfold.rows._blocks import dense_block_rows
-from labelfold.rows.adapters._device_blocks import beside, library_of
 
 
 def short_indices(X: Any) -> Any:
@@ -24,17 +23,44 @@ def short_indices(X: Any) -> Any:
 def divided_by_maximum(X: Any) -> Any:
     """Return rows divided by their largest magnitude; rows of zeros stay unchanged.
 
-    For normalisation: scikit-learn treats rows of norm below 2e-15 as zero, and squares of large entries overflow.
+    For normalisation: squares of large entries overflow, and those of small ones vanish.
 
     >>> divided_by_maximum(np.array([[1e-200, 2e-200], [0.0, 0.0]]))
     array([[0.5, 1. ],
            [0. , 0. ]])
     """
-    if sparse.issparse(X):
-        with np.errstate(over="ignore", invalid="ignore"):  # scikit-learn's check for finite values sums X
-            return normalize(X, norm="max")
-    largest = np.abs(X).max(axis=1, keepdims=True, initial=0.0)
-    return X / np.where(largest > 0, largest, 1)
+    return _divided(X, _by_row(np.maximum, abs(stored_values(X)), X))
+
+
+def unit_rows(X: Any) -> Any:
+    """Return rows divided by their norm; rows of zeros stay unchanged.
+
+    >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]])).round(12)
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    if on_device(X):
+        return unit_rows_on_device(X)
+    X = divided_by_maximum(X)
+    return _divided(X, np.sqrt(_by_row(np.add, stored_values(X) ** 2, X)))
+
+
+def _by_row(reduce: np.ufunc, values: np.ndarray, X: Any) -> np.ndarray:
+    """Return the reduction of the values that each row of X stores; 0 for rows that store none."""
+    found = np.zeros(X.shape[0], dtype=values.dtype)
+    if not sparse.issparse(X):
+        return reduce.reduce(values, axis=1, out=found) if X.shape[1] else found
+    filled = np.flatnonzero(np.diff(X.indptr))
+    found[filled] = reduce.reduceat(values, X.indptr[filled]) if len(filled) else 0.0
+    return found
+
+
+def _divided(X: Any, sizes: np.ndarray) -> Any:
+    """Return rows divided by numbers; a row whose number is 0 stays unchanged."""
+    sizes = np.where(sizes > 0, sizes, 1)
+    if not sparse.issparse(X):
+        return X / sizes[:, None]
+    return sparse.csr_array((X.data / sizes.repeat(np.diff(X.indptr)), X.indices, X.indptr), shape=X.shape)
 
 
 def dense_if_full(X: Any) -> Any:
@@ -51,17 +77,13 @@ def dense(X: Any) -> np.ndarray:
     return X.toarray() if sparse.issparse(X) else X
 
 
-def less_median(X: Any, points: Any) -> tuple[Any, Any]:
-    """Return rows and points with a median of the points subtracted; both unchanged if the points have many zeros.
+def stored_values(X: Any) -> np.ndarray:
+    """Return the entries of an array, or those that a sparse matrix stores.
 
-    Distances are computed from squares, in which a large common offset of all rows would cancel digits. The median is
-    an entry of its column, so that equal entries stay equal.
+    >>> stored_values(sparse.csr_array([[0.0, 2.0], [3.0, 0.0]]))
+    array([2., 3.])
     """
-    points = dense_if_full(points)
-    if sparse.issparse(points):
-        return X, points
-    center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
-    return dense(X) - center, points - center
+    return X.data if sparse.issparse(X) else X
 
 
 def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
@@ -74,9 +96,21 @@ def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
     """
     if not sparse.issparse(X):
         made = f(X, *(beside(X, column) for column in columns))
-        return library_of(X).astype(made, X.dtype, copy=False)
+        return cast(made, X.dtype)
     data = f(X.data, *(column[X.indices] for column in columns))
     return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
+
+
+def centred_products(X: Any, Y: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of two sets of rows after a mean is subtracted; sparse rows stay sparse.
+
+    >>> centred_products(np.array([[1.0, 3.0]]), np.array([[2.0, 4.0]]), np.array([1.0, 2.0]))
+    array([[2.]])
+    """
+    # Not row-wise: products of rows with rows, whose difference to the mean is dense.
+    if not sparse.issparse(X):
+        return (X - mean) @ (Y - mean).T
+    return (X @ Y.T).toarray() - (X @ mean)[:, None] - Y @ mean + mean @ mean
 
 
 def row_hashes(X: Any) -> np.ndarray:

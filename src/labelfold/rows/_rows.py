@@ -202,16 +202,23 @@ class Rows(ABC):
         """Return all rows as one block in memory; only for few rows."""
         return self.take(np.arange(self.shape[0])).whole()
 
-    def computed(self, wrapped: Rows, single: bool = False) -> Rows:
-        """Return a wrapper of these rows as rows that no pass computes again, in float32 if ``single``.
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return a wrapper of these rows as rows that no pass computes again, and the bytes that they take.
 
-        The wrapper itself is returned where its rows are not stored: in a cluster.
+        The wrapper itself is returned if they would take more than ``max_bytes``, also in float32; and in a cluster.
         """
         from labelfold.rows._containers import as_rows
 
-        if not single:
-            return as_rows(wrapped.whole().host())
-        return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False))
+        if wrapped is self and self.in_memory:
+            return self, 0.0
+        size = wrapped.shape[0] * wrapped.row_bytes()
+        if size <= max_bytes:
+            return as_rows(wrapped.whole().host()), size
+        # float32 halves dense rows only: sparse rows hold indices too
+        halves = wrapped.dtype == np.float64 and not wrapped.take(np.arange(1)).whole().is_sparse
+        if halves and size <= 2 * max_bytes:
+            return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False)), size / 2
+        return wrapped, 0.0
 
     def narrow(self) -> Block | None:
         """Return sparse rows in memory as one block without columns of zeros; None for all other rows."""
@@ -460,16 +467,21 @@ class Featurized(RowsWrapper):
         of a fitted scikit-learn Nystroem.
     eps : float, default=0.0
         Relative round-off of the features; never below that of the rows.
+    width : int, default=None
+        Number of features. When None, one row is transformed to find it.
     """
 
     transform: Callable[[Any], np.ndarray]
 
-    def __init__(self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0) -> None:
+    def __init__(
+        self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0, width: int | None = None
+    ) -> None:
         super().__init__(rows)
         self.transform, self._eps = transform, eps
         self.is_sparse = False
         self._shared = (transform,)
-        width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
+        if width is None:
+            width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
         if rows.xp is np or not takes_any_array(
             transform
@@ -483,7 +495,7 @@ class Featurized(RowsWrapper):
 
     def over(self, rows: Rows, index: np.ndarray) -> Featurized:
         """Return the features of other rows."""
-        return Featurized(rows, self.transform, self._eps)
+        return Featurized(rows, self.transform, self._eps, self.shape[1])
 
     @property
     def eps(self) -> float:

@@ -7,8 +7,9 @@ of principal components of the blended features.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from labelfold.features import parted
 from labelfold.labels import Labels
 from labelfold.numerics import signed
-from labelfold.rows import Block, Centered, Featurized, Rows, any_array, beside, in_float64, library_of
+from labelfold.rows import Block, Centered, Featurized, Rows, any_array, beside, library_of, product
 from labelfold.semi_supervised._trees import TreeNodes
 from labelfold.semi_supervised._views import (
     KERNELS,
@@ -27,6 +28,7 @@ from labelfold.semi_supervised._views import (
     FormViews,
     View,
     distances,
+    distances_from,
     kernel_root,
     landmarks,
 )
@@ -44,9 +46,17 @@ class KernelScore:
         self.widths: list[float] = []
         self.coefs: list[np.ndarray] = []
 
+    @cached_property
+    def _distances(self) -> Callable[[Any], np.ndarray]:
+        return distances_from(self.family, self.points)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the labelled rows, from which the rest is computed again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_distances"}
+
     def __call__(self, rows: FormRows) -> np.ndarray:
         """Return the score of some rows, (n, c)."""
-        D = distances(self.family, rows.points(self.space), self.points)
+        D = self._distances(rows.points(self.space))
         exp = library_of(D).exp
         return sum(exp(-g * D) @ beside(D, coef) for g, coef in zip(self.widths, self.coefs, strict=True))
 
@@ -112,7 +122,7 @@ class FormScore:
 
     def of_columns(self, rows: FormRows) -> np.ndarray:
         """Return the part of the score from columns and kernels."""
-        return sum((kernel(rows) for kernel in self.kernels), start=_product(rows.T, self.coef))
+        return sum((kernel(rows) for kernel in self.kernels), start=product(rows.T, self.coef))
 
     def of_graphs(self, rows: FormRows) -> Any:
         """Return the part of the score from graphs, (n, c), or 0."""
@@ -126,12 +136,6 @@ class FormScore:
         """Return `of_graphs` of rows, given what was found in each space of `anchors`."""
         found = {q: parted(some) for q, some in zip(self.anchors, nearest, strict=True)}
         return self.of_graphs(FormRows(None, None, found, {}))
-
-
-def _product(X: Any, M: np.ndarray) -> Any:
-    """Return X M in double precision; M is on the host."""
-    xp = library_of(X)
-    return X @ M if xp is np else in_float64(xp, X) @ beside(X, M)
 
 
 class BlendedScores:
@@ -233,7 +237,7 @@ class FoldEmbedding:
         if self.further is None:
             return self._discriminants(X)
         G = self.features(X)
-        further = _product(G, self.further) - beside(G, self.shift)
+        further = product(G, self.further) - beside(G, self.shift)
         return library_of(G).concat([G[:, : self.turn.shape[1]], further], axis=1)
 
     def features(self, X: Any) -> np.ndarray:

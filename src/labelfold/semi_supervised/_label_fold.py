@@ -297,7 +297,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        return Featurized(self._rows(X, reset=False), self._embedding).values()
+        rows = self._rows(X, reset=False)
+        with single_blas():
+            return Featurized(rows, self._embedding, width=self._n_features_out).values()
 
     def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         """Return the contribution of each kind of view to the blended score of rows, before their common offset.
@@ -454,7 +456,8 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         return shift
 
     def _score_rows(self, rows: Rows) -> Any:
-        return Featurized(rows, self._scores).values()
+        with single_blas():  # for few rows, threads of BLAS would mostly wait for each other
+            return Featurized(rows, self._scores, width=len(self._scores.bias)).values()
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds, calibrated on leave-one-out scores."""

@@ -9,16 +9,17 @@ out-of-sample predictions of that part.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import device
+from scipy import sparse
 from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
 from labelfold.model_selection import Groups
-from labelfold.rows import beside, dense, dense_block_rows, in_float64, library_of, n_threads, run_jobs
+from labelfold.rows import beside, dense, dense_block_rows, double, library_of, n_threads, on_device, run_jobs
 
 # Number of parts of the labelled rows; each is left out of some of the trees, as a fold of a 10-fold
 # cross-validation.
@@ -33,6 +34,10 @@ _MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
 _MAX_SHARE, _ROWS_A_POWER = 0.5, 60
 # Budget of memory: number of trees that all rows of a block on a device walk through together.
 _TREES_AT_ONCE = 32
+# Budget of memory: number of places, of a row in a tree, that are walked at a time: their arrays fit into the cache.
+_PLACES = 40_000
+# After this many steps, places that have reached a leaf are left out of the walk.
+_STEPS = 4
 # Larger numbers are clipped to this value, to stay in the range of single precision.
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -184,8 +189,7 @@ class TreeNodes:
     """The mean over trees of the value of the leaf that a row reaches.
 
     scikit-learn's own trees are compiled objects, which would trust numbers read from a file. Arrays are safe to
-    load, and hundreds of trees are one object. The compiled trees are used while they exist; a model from a file has
-    only the arrays. Both lead a row to the same leaves.
+    load, hundreds of trees are one object, and one row walks all of them at the same time.
 
     Parameters
     ----------
@@ -238,32 +242,39 @@ class TreeNodes:
         split = np.where(leaf, 0, np.concatenate([tree.feature for tree in trees]))
         self.columns, self.column = np.unique(split, return_inverse=True)
         self.values, self.middle, self.size = values, middle, size
-        self._compiled = list(trees)
+
+    @cached_property
+    def _steps(self) -> TreeSteps:
+        leaf = self.left == np.arange(len(self.left))
+        to = 2 * np.column_stack([self.left, self.right]).ravel()
+        return TreeSteps(to, *(np.repeat(part, 2) for part in (self.column, self.threshold, leaf)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to save: the arrays above, from which the rest is computed again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the mean value (n, c) of the leaves that rows X (n, d), an array or CSR matrix, reach."""
-        if library_of(X) is not np:
+        if on_device(X):
             return self._mean_on_device(X)
-        columns = slice(None) if self._compiled else self.columns
-        X = X[:, columns]
-        middle, size = (None if part is None else part[columns] for part in (self.middle, self.size))
+        X = X[:, self.columns]
+        middle, size = (None if part is None else part[self.columns] for part in (self.middle, self.size))
         slab = dense_block_rows(8 * X.shape[1])
         slabs = (X[at : at + slab] for at in range(0, X.shape[0], slab))
         parts = [self._mean(single(dense(rows), middle, size)) for rows in slabs]
         return np.concatenate(parts) if parts else np.zeros((0, self.values.shape[1]))
 
     def _mean(self, X: np.ndarray) -> np.ndarray:
-        total = np.zeros((len(X), self.values.shape[1]))
-        for i, root in enumerate(self.roots):
-            leaves = root + self._compiled[i].apply(X) if self._compiled else self._leaves(X, root)
-            total += self.values[leaves]
-        return total / len(self.roots)
+        leaves, n_trees = self._leaves(X), len(self.roots)
+        ends = np.arange(0, n_trees * len(X) + 1, n_trees)
+        reached = (np.ones(leaves.size), leaves.ravel(), ends)
+        return sparse.csr_array(reached, shape=(len(X), len(self.values))) @ self.values / n_trees
 
     def _mean_on_device(self, X: Any) -> Any:
         """Return the mean for an array of another library, for many trees at once."""
         xp = library_of(X)
         middle, size = self.middle[self.columns], self.size[self.columns]
-        X = in_float64(xp, xp.take(X, beside(X, self.columns), axis=1))
+        X = double(xp.take(X, beside(X, self.columns), axis=1))
         X = xp.clip((X - beside(X, middle)) / beside(X, size), -_LARGEST, _LARGEST)
         X = xp.astype(X, xp.float32)
         column, left, right, threshold, values = (
@@ -271,7 +282,7 @@ class TreeNodes:
         )
         total = xp.zeros_like(values[:1, :])
         for some in np.array_split(self.roots, -(-len(self.roots) // _TREES_AT_ONCE)):
-            node = beside(X, some)[None, :] + xp.zeros((X.shape[0], 1), dtype=column.dtype, device=device(X))
+            node = beside(X, np.tile(some, (X.shape[0], 1)))
             for _ in range(self.depth):
                 flat = xp.reshape(node, (-1,))
                 own = xp.take_along_axis(X, xp.reshape(xp.take(column, flat), node.shape), axis=1)
@@ -281,19 +292,43 @@ class TreeNodes:
                 total = total + xp.take(values, node[:, t], axis=0)
         return total / len(self.roots)
 
-    def _leaves(self, X: np.ndarray, root: int) -> np.ndarray:
-        """Return the leaf of one tree that each row reaches."""
-        found, walking = np.full(len(X), root), np.arange(len(X))
-        for _ in range(self.depth):
-            node = found[walking]
-            goes_left = X[walking, self.column[node]] <= self.threshold[node]
-            found[walking] = np.where(goes_left, self.left[node], self.right[node])
-            walking = walking[found[walking] != node]
-        return found
+    def _leaves(self, X: np.ndarray) -> np.ndarray:
+        """Return the leaf (n, trees) that each row reaches in each tree; X has the columns of `columns`."""
+        at_once = max(1, _PLACES // len(X))
+        groups = [self.roots[i : i + at_once] for i in range(0, len(self.roots), at_once)]
+        return np.hstack([self._leaves_of(X, roots) for roots in groups])
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to save: the arrays."""
-        return {**self.__dict__, "_compiled": []}
+    def _leaves_of(self, X: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Return the leaf (n, roots) that each row reaches from some roots."""
+        n, values, steps = len(X), np.ascontiguousarray(X.T).ravel(), self._steps
+        row, node = np.tile(np.arange(n), len(roots)), np.repeat(2 * roots, n)
+        reached, walking = np.empty(len(node), dtype=np.intp), np.arange(len(node))
+        for i in range(self.depth):
+            right = values.take(n * steps.column.take(node) + row) > steps.threshold.take(node)
+            node = steps.to.take(node + right)
+            if i % _STEPS == _STEPS - 1:
+                on = np.flatnonzero(~steps.leaf.take(node))
+                reached[walking] = node
+                walking, row, node = walking[on], row[on], node[on]
+        reached[walking] = node
+        return reached.reshape(len(roots), n).T // 2
+
+
+class TreeSteps(NamedTuple):
+    """The nodes of `TreeNodes` for a walk, each twice. Node i is at 2 i.
+
+    Attributes
+    ----------
+    to : ndarray of shape (2 nodes,)
+        Place of the next node: at 2 i that of a row that goes left, at 2 i + 1 that of one that goes right.
+    column, threshold, leaf : ndarray of shape (2 nodes,)
+        As in `TreeNodes`, and whether a node is a leaf.
+    """
+
+    to: np.ndarray
+    column: np.ndarray
+    threshold: np.ndarray
+    leaf: np.ndarray
 
 
 def single(X: np.ndarray, middle: np.ndarray | None = None, size: np.ndarray | None = None) -> np.ndarray:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 from sklearn.utils import check_random_state
 
-from labelfold.features import FORMS, anchor_spaces, density, looks_like_counts, parted, principal_axes
-from labelfold.rows import Rows, beside, dense, in_float64, library_of, short_indices
+from labelfold.features import (
+    FORMS,
+    SquaredDistances,
+    anchor_spaces,
+    density,
+    looks_like_counts,
+    parted,
+    principal_axes,
+)
+from labelfold.rows import Rows, absolute_distances, centred_products, dense
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
@@ -397,7 +405,7 @@ class FormViews(FormMap):
             own, cross = ((dense(rows.T) - self.axes.mean) / np.sqrt(scale) for rows in (labelled, others))
             return Regressors(own, cross, False)
         if self.is_of_columns(view, n):
-            own, cross = (_linear_kernel(rows.T, labelled.T, self.axes.mean) for rows in (labelled, others))
+            own, cross = (centred_products(rows.T, labelled.T, self.axes.mean) for rows in (labelled, others))
             return Regressors(own / scale, cross / scale, True)
         if view.family in KERNELS:
             chosen = landmarks(n)
@@ -429,24 +437,12 @@ def landmarks(n: int) -> np.ndarray:
 
 def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     """Return the distances of a kernel between rows: squared Euclidean (RBF) or Manhattan (Laplace)."""
-    xp = library_of(X)
-    if xp is not np:
-        return _distances_on_device(xp, family, in_float64(xp, X), beside(X, dense(Y).astype(np.float64)))
-    if not X.shape[0]:
-        return np.zeros((0, Y.shape[0]))
-    if family == "laplace":
-        # scikit-learn's Manhattan distances need 32-bit indices
-        return manhattan_distances(short_indices(X), short_indices(Y))
-    return euclidean_distances(X, Y, squared=True)
+    return distances_from(family, Y)(X)
 
 
-def _distances_on_device(xp: Any, family: str, X: Any, Y: Any) -> Any:
-    if family != "laplace":
-        squares = xp.sum(X * X, axis=1, keepdims=True) + xp.sum(Y * Y, axis=1) - 2 * (X @ Y.T)
-        return xp.where(squares > 0, squares, xp.zeros_like(squares))
-    if hasattr(xp, "cdist"):  # torch has it, the standard does not
-        return xp.cdist(X, Y, p=1.0)
-    return sum(xp.abs(X[:, j : j + 1] - Y[:, j][None, :]) for j in range(X.shape[1]))
+def distances_from(family: str, Y: Any) -> Callable[[Any], Any]:
+    """Return the function of rows X that gives their distances from rows Y."""
+    return partial(absolute_distances, points=Y) if family == "laplace" else SquaredDistances(Y)
 
 
 def kernel_root(K: np.ndarray) -> np.ndarray:
@@ -454,14 +450,6 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
     s, V = np.linalg.eigh((K + K.T) / 2)
     keep = s > ROUND_OFF * s[-1]
     return V[:, keep] / np.sqrt(s[keep])
-
-
-def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
-    """Return the inner products of two sets of rows after the mean is subtracted; sparse rows stay sparse."""
-    # Not row-wise: products of rows with rows, whose difference to the mean is dense.
-    if not sparse.issparse(T):
-        return (T - mean) @ (S - mean).T
-    return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
 
 
 def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -318,9 +318,9 @@ class DaskRows(Rows):
         found[order] = np.concatenate(pieces) if pieces else found
         return found
 
-    def computed(self, wrapped: Rows, single: bool = False) -> Rows:
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
         """Return the wrapper: the memory of the workers is for the rows and for row state."""
-        return wrapped
+        return wrapped, 0.0
 
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``; only the chunks that contain them are read."""

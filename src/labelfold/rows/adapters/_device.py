@@ -166,9 +166,12 @@ class DeviceRows(LocalRows):
         """Return an array as NumPy."""
         return to_host(h)
 
-    def computed(self, wrapped: Rows, single: bool = False) -> Rows:
-        """Return a wrapper of these rows as rows on their device, in their dtype."""
-        return self if wrapped is self else DeviceRows(wrapped.map(_values))
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return a wrapper of these rows as rows on their device."""
+        size = wrapped.shape[0] * wrapped.row_bytes()
+        if wrapped is self or size > max_bytes:
+            return wrapped, 0.0
+        return DeviceRows(wrapped.map(_values)), size
 
     def map_aligned(self, f: Any, *aligned: Any) -> Any:
         """Return row results from row-aligned arrays alone, on the device if f takes its arrays."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, partial
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
-from scipy import sparse
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
 from labelfold.rows._sums import ArrayTerm, CombinedSums, Term, unshift
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 # Precision: number of rows whose sums are computed in the dtype of X; these sums are then added in float64. The
 # round-off of a sum is about the square root of its length, here 32 units.
 RUN = 1024
@@ -417,40 +415,12 @@ def _torch_dtype(dtype: np.dtype) -> Any:
 def takes_any_array(f: Any) -> bool:
     """Return whether a function of rows says, by an attribute, that it takes arrays of every library.
 
-    The attribute ``takes_any_array`` belongs to the function itself, to the object that it is a method of, or to the
-    function of a ``functools.partial``.
+    The attribute ``takes_any_array`` (`any_array`) belongs to the function itself, to the object that it is a method
+    of, or to the function of a ``functools.partial``.
     """
     while isinstance(f, partial):
         f = f.func
     return bool(getattr(getattr(f, "__self__", f), "takes_any_array", False))
-
-
-def any_array(f: _Function) -> _Function:
-    """Decorate a function of rows that takes arrays of every library."""
-    f.takes_any_array = True  # type: ignore[attr-defined]
-    return f
-
-
-def library_of(X: Any) -> Any:
-    """Return the array namespace of rows: NumPy for those of the host, dense or sparse.
-
-    >>> library_of(np.zeros(2)) is np
-    True
-    """
-    return np if isinstance(X, np.ndarray) or sparse.issparse(X) else array_namespace(X)
-
-
-def beside(X: Any, a: np.ndarray) -> Any:
-    """Return an array of the host where the rows X are: on their device, or unchanged.
-
-    >>> beside(np.zeros(2), np.ones(1)).tolist()
-    [1.0]
-    """
-    xp = library_of(X)
-    if xp is np:
-        return a
-    lowered = a.dtype == np.float64 and not has_float64(xp, X)
-    return to_device(xp, a, device(X), xp.float32 if lowered else None)
 
 
 def to_host(x: Any) -> Any:
