@@ -8,7 +8,10 @@ from ._distances import (
 from ._forms import (
     FORMS as FORMS,
     density as density,
+    drawn_rows as drawn_rows,
     looks_like_counts as looks_like_counts,
+    scatter_rows as scatter_rows,
+    weighted_mean as weighted_mean,
 )
 from ._kernel_map import (
     KernelMap as KernelMap,

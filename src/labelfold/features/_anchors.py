@@ -21,9 +21,9 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from labelfold.features._distances import SquaredDistances
+from labelfold.features._forms import drawn_rows
 from labelfold.features._principal import PrincipalAxes
 from labelfold.rows import (
     ArrayTerm,
@@ -239,15 +239,16 @@ class JoinedRows:
         )
         return sum(parts, start=xp.zeros_like(coef[:1, :]))
 
-    def sums(self) -> tuple[Any, Any]:
-        """Return Z'Z and Z'1."""
+    def sums(self, weights: Any = None) -> tuple[Any, Any]:
+        """Return Z'DZ and Z'D1 for rows with weights D."""
         xp, m = library_of(self.weights), self.n_anchors
         every = beside(self.weights, np.arange(m))[None, :]
         products, mass = 0.0, 0.0
         for start in range(0, self.which.shape[0], _ROWS_AT_ONCE):
             some = slice(start, min(start + _ROWS_AT_ONCE, self.which.shape[0]))
             Z = _scattered(xp, self.weights[some, :], self.which[some, :], every)
-            products, mass = products + Z.T @ Z, mass + xp.sum(Z, axis=0)
+            weighted = Z if weights is None else Z * weights[some][:, None]
+            products, mass = products + weighted.T @ Z, mass + xp.sum(weighted, axis=0)
         return products, mass
 
 
@@ -277,15 +278,17 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(products: np.ndarray, mass: np.ndarray, n: int, n_components: int = 150) -> AnchorGraph:
+def anchor_graph(
+    products: np.ndarray, mass: np.ndarray, n: float, n_components: int = 150
+) -> AnchorGraph:
     """Return the smoothest functions on the graph Z Lambda^-1 Z' of n rows, the constant one left out.
 
     Parameters
     ----------
     products, mass : ndarray of shape (m, m), (m,)
-        Z'Z and Z'1.
-    n : int
-        Number of rows.
+        Z'Z and Z'1. With weights D of the rows Z'DZ and Z'D1.
+    n : float
+        Number of rows, or their total weight.
     n_components : int
         Maximum number of functions.
     """
@@ -333,7 +336,12 @@ class AnchorSpace:
 
 
 def anchor_spaces(
-    rows: Rows, axes: PrincipalAxes, sizes: dict[int, list[int]], n_anchors: int, random_state: int
+    rows: Rows,
+    axes: PrincipalAxes,
+    sizes: dict[int, list[int]],
+    n_anchors: int,
+    random_state: int,
+    weights: np.ndarray | None = None,
 ) -> tuple[dict[int, AnchorSpace], dict[tuple[int, int], str]]:
     """Return anchor graphs of the rows in some spaces, and the reasons why some graphs cannot be made.
 
@@ -349,6 +357,8 @@ def anchor_spaces(
         Approximate number of anchors.
     random_state : int
         Seed of k-means.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all are 1 when None.
 
     Returns
     -------
@@ -357,7 +367,7 @@ def anchor_spaces(
     reasons : dict of (int, int) to str
         By q and s.
     """
-    n = rows.shape[0]
+    n = rows.shape[0] if weights is None else np.count_nonzero(weights)
     reasons = {
         (q, s): f"{s} neighbours of {n} rows would be all of them"
         for q, some in sizes.items()
@@ -366,7 +376,7 @@ def anchor_spaces(
     }
     sizes = {q: [s for s in some if s < n] for q, some in sizes.items() if some[0] < n}
     spaces: dict[int, AnchorSpace] = {}
-    for q, anchors in _anchors(rows, axes, sorted(sizes), n_anchors, random_state).items():
+    for q, anchors in _anchors(rows, axes, sorted(sizes), n_anchors, random_state, weights).items():
         k = min(sizes[q][-1], anchors.points.shape[0])
         within = Featurized(rows, axes.first(q)) if q else rows
         spaces[q] = AnchorSpace(anchors, k, nearest_anchors(within, anchors, k))
@@ -378,9 +388,11 @@ def anchor_spaces(
         if s >= m:
             reasons[q, s] = f"{s} neighbours of {m} different anchors would be all of them"
         else:
-            sums[q, s] = rows.sum_aligned(partial(_joined_sums, s, m), spaces[q].nearest)
+            given = () if weights is None else (weights,)
+            sums[q, s] = rows.sum_aligned(partial(_joined_sums, s, m), spaces[q].nearest, *given)
     # The decompositions take longer than the sums.
-    made = run_jobs(lambda key, _: anchor_graph(*sums[key], n), list(sums))
+    total = n if weights is None else float(weights.sum())
+    made = run_jobs(lambda key, _: anchor_graph(*sums[key], total), list(sums))
     for (q, s), found in zip(sums, made, strict=True):
         if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
             reasons[q, s] = f"the graph falls into {found.n_pieces} pieces"
@@ -390,69 +402,82 @@ def anchor_spaces(
 
 
 @any_array
-def _joined_sums(s: int, m: int, nearest: Any) -> tuple[Any, Any]:
-    """Return Z'Z and Z'1 of some rows, from what `nearest_anchors` found for them."""
+def _joined_sums(s: int, m: int, nearest: Any, weights: Any = None) -> tuple[Any, Any]:
+    """Return Z'DZ and Z'D1 of some rows with weights D, from what `nearest_anchors` found for them."""
     Z = joined(*parted(nearest), s, m)
     if isinstance(Z, JoinedRows):
-        return Z.sums()
-    return (Z.T @ Z).toarray(), np.asarray(Z.sum(axis=0)).ravel()
+        return Z.sums(weights)
+    weighted = Z if weights is None else sparse.csr_array(sparse.diags_array(weights) @ Z)
+    return (weighted.T @ Z).toarray(), np.asarray(weighted.sum(axis=0)).ravel()
 
 
 def _anchors(
-    rows: Rows, axes: PrincipalAxes, spaces: list[int], n_anchors: int, random_state: int
+    rows: Rows,
+    axes: PrincipalAxes,
+    spaces: list[int],
+    n_anchors: int,
+    random_state: int,
+    weights: np.ndarray | None,
 ) -> dict[int, Anchors]:
     """Return the anchors of each space: all rows if they are few, otherwise k-means of principal coordinates."""
     if not spaces:
         return {}
     n, d = rows.shape
-    if n <= _ALL_ROWS * n_anchors:
-        X = rows.whole().host()
+    chosen = drawn_rows(n, _ROWS_AN_ANCHOR * n_anchors, weights, random_state)
+    some = rows if len(chosen) == n else rows.take(chosen)
+    if len(chosen) <= _ALL_ROWS * n_anchors:
+        X = some.whole().host()
         return {q: Anchors(axes.first(q)(X) if q else X) for q in spaces}
-    size = min(n, _ROWS_AN_ANCHOR * n_anchors)
-    chosen = np.sort(check_random_state(random_state).permutation(n)[:size])
-    some = rows if size == n else rows.take(chosen)
     C = some.get(Featurized(some, axes.first(max(spaces) or 50)).values())
-    centres = cluster(C, n_anchors, random_state)
+    centres = cluster(C, n_anchors, random_state, None if weights is None else weights[chosen])
     found = {q: Anchors(np.ascontiguousarray(centres[:, :q])) for q in spaces}
     if 0 in spaces:  # in all columns, from the same rows
         distance, which = (part[:, 0] for part in Anchors(centres).nearest(C, 1))
         if len(centres) * d > _DENSE_ENTRIES:
-            points = some.take(rows_around(distance, which)).whole().host()
+            near = distance if weights is None else np.where(weights[chosen] > 0, distance, np.inf)
+            points = some.take(rows_around(near, which)).whole().host()
         else:
-            points = means_around(some, which, len(centres))
+            points = means_around(some, which, len(centres), None if weights is None else weights[chosen])
         found[0] = Anchors(points)
     return found
 
 
-def cluster(points: np.ndarray, n_anchors: int, random_state: Any) -> np.ndarray:
+def cluster(
+    points: np.ndarray, n_anchors: int, random_state: Any, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return the k-means centres (m, q) of some points, without empty clusters."""
     n = len(points)
     kind = MiniBatchKMeans if n > _BATCHES_FROM * n_anchors else KMeans
     more = {"batch_size": 4096, "max_iter": 20} if kind is MiniBatchKMeans else {"max_iter": 10}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than centres
-        means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more).fit(points)
+        means = kind(n_anchors, init="random", n_init=1, random_state=random_state, **more)
+        means.fit(points, sample_weight=weights)
     return means.cluster_centers_[np.unique(means.labels_)]
 
 
-def means_around(rows: Rows, nearest: np.ndarray, n_anchors: int) -> np.ndarray:
+def means_around(
+    rows: Rows, nearest: np.ndarray, n_anchors: int, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return the mean (m, d) of the rows nearest to each anchor, without anchors that have no row."""
-    sums = rows.sum(_sums_around, nearest, shared=(n_anchors,))
-    counts = np.bincount(nearest, minlength=n_anchors)
-    return sums[counts > 0] / counts[counts > 0, None]
+    weights = np.ones(len(nearest)) if weights is None else weights
+    sums = rows.sum(_sums_around, nearest, weights, shared=(n_anchors,))
+    totals = np.bincount(nearest, weights, minlength=n_anchors)
+    return sums[totals > 0] / totals[totals > 0, None]
 
 
 def rows_around(distance: np.ndarray, nearest: np.ndarray) -> np.ndarray:
-    """Return the index of the row nearest to each anchor, without anchors that have no row."""
+    """Return the index of the row nearest to each anchor, without anchors that have no row at a finite distance."""
     order = np.lexsort((distance, nearest))
+    order = order[np.isfinite(distance[order])]
     first = np.unique(nearest[order], return_index=True)[1]
     return np.sort(order[first])
 
 
-def _sums_around(X: Block, nearest: Any, n_anchors: int) -> ArrayTerm:
+def _sums_around(X: Block, nearest: Any, weights: Any, n_anchors: int) -> ArrayTerm:
     raw, nearest = X.host(), to_host(nearest)
     member = sparse.csr_array(
-        (np.ones(len(nearest), dtype=raw.dtype), nearest, np.arange(len(nearest) + 1)),
+        (to_host(weights).astype(raw.dtype), nearest, np.arange(len(nearest) + 1)),
         shape=(len(nearest), n_anchors),
     )
     total = member.T @ raw

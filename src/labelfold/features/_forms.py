@@ -11,11 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import RowsTransformer, fitting
+from labelfold.labels import read_weights
 from labelfold.rows import (
     Block,
     Centered,
     Rows,
     RowsWrapper,
+    Weighted,
     as_rows,
     beside,
     cast,
@@ -25,11 +27,15 @@ from labelfold.rows import (
     library_of,
     on_entries,
     stored_values,
+    to_host,
     unit_rows,
 )
 
 # Maximum number of points of a column's quantile function, and of all columns together.
 _POINTS, _ALL_POINTS = 1000, 4_000_000
+
+# Maximum number of rows from which quantiles are estimated.
+_SAMPLE = 10_000
 
 # A column with a smaller relative standard deviation is constant up to rounding.
 _CONSTANT = 1e-10
@@ -46,7 +52,7 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     takes_any_array = True
 
     @fitting
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the form.
 
         Parameters
@@ -55,12 +61,16 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
             Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : ColumnForm
+            The fitted form.
         """
-        self._learn(self._rows(X, reset=True))
+        rows = self._rows(X, reset=True)
+        self._learn(rows, read_weights(sample_weight, rows.shape[0]))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -96,8 +106,8 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
         """Whether sparse rows stay sparse."""
         return True
 
-    def _learn(self, rows: Rows) -> None:
-        """Fit on rows; most forms have no parameters."""
+    def _learn(self, rows: Rows, weights: np.ndarray | None) -> None:
+        """Fit on rows with weights, None if all are 1; most forms have no parameters."""
 
     def apply(self, X: Any) -> Any:
         """Return some rows (ndarray or csr_array) in this form, each by itself."""
@@ -143,10 +153,10 @@ class UnitVariance(ColumnForm):
         """Whether sparse rows stay sparse."""
         return not self.mean_.any()
 
-    def _learn(self, rows: Rows) -> None:
-        mean = rows.mean()
-        squares = Centered(rows, mean).sum(_squares)
-        self.scale_ = _inverse(np.sqrt(squares / rows.shape[0]), np.abs(mean))
+    def _learn(self, rows: Rows, weights: np.ndarray | None) -> None:
+        mean = weighted_mean(rows, weights)
+        centered, total = scatter_rows(rows, mean, weights)
+        self.scale_ = _inverse(np.sqrt(centered.sum(_squares) / total), np.abs(mean))
         self.mean_ = np.zeros_like(mean) if mostly_zeros(rows) else mean
 
     def apply(self, X: Any) -> Any:
@@ -194,10 +204,11 @@ class Ranks(ColumnForm):
         """Whether sparse rows stay sparse."""
         return False
 
-    def _learn(self, rows: Rows) -> None:
-        X = dense(sample(rows))
+    def _learn(self, rows: Rows, weights: np.ndarray | None) -> None:
+        index = drawn_rows(rows.shape[0], _SAMPLE, weights)
+        X, weights = dense(_taken(rows, index)), None if weights is None else weights[index]
         most = int(np.clip(_ALL_POINTS // X.shape[1], 64, _POINTS))
-        points = [_rank_function(np.sort(column), most) for column in X.T]
+        points = [_rank_function(column, weights, most) for column in X.T]
         self.values_ = np.concatenate([values for values, _ in points])
         self.ranks_ = np.concatenate([ranks - ranks[0] if self.from_zero else ranks for _, ranks in points])
         self.ends_ = np.cumsum([0, *(len(values) for values, _ in points)])
@@ -252,8 +263,10 @@ class TfIdf(ColumnForm):
            [0.   , 1.   ]])
     """
 
-    def _learn(self, rows: Rows) -> None:
-        self.idf_ = np.log((1 + rows.shape[0]) / (1 + rows.sum(_occurrences))) + 1
+    def _learn(self, rows: Rows, weights: np.ndarray | None) -> None:
+        weights = np.ones(rows.shape[0]) if weights is None else weights
+        total = weights.sum()
+        self.idf_ = np.log((1 + total) / (1 + rows.sum(_occurrences, weights))) + 1
 
     def apply(self, X: Any) -> Any:
         """Return the weighted counts in rows of unit norm."""
@@ -341,26 +354,60 @@ def density(X: Any) -> float:
     return float(np.count_nonzero(stored_values(X)) / (X.shape[0] * X.shape[1]))
 
 
-def sample(rows: Rows, most_rows: int = 10_000) -> Any:
+def sample(rows: Rows, most_rows: int = _SAMPLE) -> Any:
     """Return a random sample of rows as one array, from which quantiles and shares are estimated."""
-    n = rows.shape[0]
-    if n <= most_rows:
-        return rows.whole().host()
-    chosen = np.sort(check_random_state(0).permutation(n)[:most_rows])
-    return rows.take(chosen).whole().host()
+    return _taken(rows, drawn_rows(rows.shape[0], most_rows))
 
 
-def _rank_function(column: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values of a sorted column, and their mean ranks scaled to unit variance."""
-    n = len(column)
-    values, first, count = np.unique(column, return_index=True, return_counts=True)
-    ranks = (first + (count - 1) / 2) / max(1, n - 1) - 0.5
+def _taken(rows: Rows, index: np.ndarray) -> Any:
+    return (rows if len(index) == rows.shape[0] else rows.take(index)).whole().host()
+
+
+def drawn_rows(
+    n: int, most_rows: int, weights: np.ndarray | None = None, random_state: Any = 0
+) -> np.ndarray:
+    """Return the ascending indices of a random sample of the rows that have a weight above 0.
+
+    >>> drawn_rows(4, 10, np.array([1.0, 0.0, 2.0, 1.0]))
+    array([0, 2, 3])
+    """
+    some = np.arange(n) if weights is None else np.flatnonzero(weights)
+    if len(some) <= most_rows:
+        return some
+    return np.sort(some[check_random_state(random_state).permutation(len(some))[:most_rows]])
+
+
+def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
+    """Return the mean row, each row with its weight; None for equal weights."""
+    if weights is None:
+        return rows.mean()
+    return Weighted(rows, weights).mean() * (rows.shape[0] / weights.sum())
+
+
+def scatter_rows(rows: Rows, mean: np.ndarray, weights: np.ndarray | None) -> tuple[Rows, float]:
+    """Return rows whose sums of squares are those of the weighted rows about a mean, and the total weight."""
+    centered = Centered(rows, mean)
+    if weights is None:
+        return centered, rows.shape[0]
+    return Weighted(centered, np.sqrt(weights)), float(weights.sum())
+
+
+def _rank_function(
+    column: np.ndarray, weights: np.ndarray | None, most: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct values of a column, and their mean ranks scaled to unit variance."""
+    if weights is None:
+        values, count = np.unique(column, return_counts=True)
+    else:
+        values, place = np.unique(column, return_inverse=True)
+        count = np.bincount(place, weights)
+    after = np.cumsum(count)
+    ranks = (after - count / 2) / after[-1] - 0.5
     deviation = np.sqrt(max(0.0, np.average(ranks**2, weights=count) - np.average(ranks, weights=count) ** 2))
     ranks = ranks / deviation if deviation > _CONSTANT else np.zeros(len(values))
     if len(values) > most:
         # Points are spaced evenly among the rows, not among the distinct values.
-        after = np.cumsum(count)
-        chosen = np.unique(np.searchsorted(after, np.linspace(1, n, most)))
+        chosen = np.unique(np.searchsorted(after, np.linspace(min(1.0, after[0]), after[-1], most)))
         values, ranks = values[chosen], ranks[chosen]
     return values.astype(np.float64), ranks
 
@@ -375,9 +422,9 @@ def _squares(X: Block) -> Any:
     return X.double().colsq()
 
 
-def _occurrences(X: Block) -> np.ndarray:
+def _occurrences(X: Block, weights: Any) -> np.ndarray:
     present = on_entries(X.host(), lambda values: values != 0)
-    return np.asarray(present.sum(axis=0, dtype=np.float64))
+    return np.asarray(present.T @ to_host(weights))
 
 
 def _weighted_count(X: Any, idf: Any) -> Any:

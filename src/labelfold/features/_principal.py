@@ -12,9 +12,10 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import LinearReducer, fitting
-from labelfold.features._forms import mostly_zeros
+from labelfold.features._forms import mostly_zeros, scatter_rows, weighted_mean
+from labelfold.labels import read_weights
 from labelfold.numerics import randomized_svd, row_side_svd, signed
-from labelfold.rows import Centered, Rows, beside, cast
+from labelfold.rows import Rows, beside, cast
 from labelfold.utils import Interval
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
@@ -79,7 +80,7 @@ class Principal(LinearReducer):
         self.random_state = random_state
 
     @fitting
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the directions.
 
         Parameters
@@ -88,12 +89,17 @@ class Principal(LinearReducer):
             Rows, in any container that `labelfold.rows.as_rows` takes.
         y : None
             Not used.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : Principal
+            The fitted estimator.
         """
-        found = principal_axes(self._rows(X, reset=True), self.n_components, random_state=self.random_state)
+        rows = self._rows(X, reset=True)
+        weights = read_weights(sample_weight, rows.shape[0])
+        found = principal_axes(rows, self.n_components, weights=weights, random_state=self.random_state)
         basis = found.basis / found.deviations if self.whiten else found.basis
         self.components_: np.ndarray = np.ascontiguousarray(basis.T)
         self.deviations_, self.mean_, self.total_variance_ = found.deviations, found.mean, found.total
@@ -146,6 +152,7 @@ def principal_axes(
     rows: Rows,
     n_components: int | None = None,
     *,
+    weights: np.ndarray | None = None,
     tol: float = 1e-4,
     max_iter: int = 30,
     random_state: Any = 0,
@@ -156,20 +163,22 @@ def principal_axes(
     ----------
     n_components : int, optional
         Number of axes; when None 1,000, or 100 for large rows, for which each costs more.
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all are 1 when None.
     tol, max_iter : float, int
         Tolerance and number of the iterations for large rows. Principal coordinates are features, for which few
         digits are enough.
     """
     n, d = rows.shape
-    mean = rows.mean()
-    centered = Centered(rows, mean)
+    mean = weighted_mean(rows, weights)
+    centered, size = scatter_rows(rows, mean, weights)
     eps = float(np.finfo(rows.dtype).eps)
     if n_components is None:
         n_components = _FEWER_COORDINATES if min(n, d) > _DIRECT else min(_COORDINATES, _ENTRIES // d)
     q = min(n_components, n, d)
     by_columns = d <= max(_DIRECT, n) and d <= 2 * _DIRECT
-    S = centered.gram() / n if by_columns else None
-    total = float(centered.squared_norm() / n if S is None else np.trace(S))
+    S = centered.gram() / size if by_columns else None
+    total = float(centered.squared_norm() / size if S is None else np.trace(S))
     if not np.isfinite(total):
         raise ValueError("the squares of X overflow; scale X to about 1")
     # Below this the rows are equal up to the round-off of centring.
@@ -178,8 +187,8 @@ def principal_axes(
     if S is not None:
         squares, basis = _largest(S, q, eps)
     elif n <= 2 * _DIRECT and n * rows.row_bytes() <= 2**30:
-        squares, U = _largest(np.asarray(centered.whole().double().outer()) / n, q, eps)
-        basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(n))
+        squares, U = _largest(np.asarray(centered.whole().double().outer()) / size, q, eps)
+        basis = centered.t(U) / (np.sqrt(squares) * np.sqrt(size))
     else:
         options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "random_state": _seed(random_state)}
         if mostly_zeros(rows) and n < d // 2:
@@ -190,7 +199,7 @@ def principal_axes(
                 warnings.simplefilter("ignore", UserWarning)
                 svd = randomized_svd(centered, q, **options)
             squares, basis = svd.s**2, svd.Vt.T
-        squares = squares / n
+        squares = squares / size
     complete = len(squares) < n_components
     return PrincipalAxes(signed(np.asarray(basis)), np.sqrt(squares), mean, total, complete)
 

@@ -40,7 +40,7 @@ def read_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             "out"
         )
     if not weights.any():
-        raise ValueError("sample_weight is 0 in every row, so no row is left; give some rows a weight")
+        raise ValueError("sample_weight is zero in every row, so no row is left; give some rows a weight")
     return None if (weights == 1).all() else weights
 
 

@@ -107,18 +107,25 @@ class Groups:
         pairs = np.unique(np.column_stack([self.codes, codes]), axis=0)
         return np.bincount(pairs[:, 1], minlength=int(codes.max(initial=-1)) + 1)
 
-    def effective(self, values: np.ndarray) -> float:
+    def effective(self, values: np.ndarray, weights: np.ndarray | None = None) -> float:
         """Return the number of independent rows with as much information about the mean of values (n,).
 
         It is n / (1 + (m - 1) r), with m the mean size of the group of a row, and r the correlation within groups
-        (from the analysis of variance), which is drawn towards 1 if there are few groups.
+        (from the analysis of variance), which is drawn towards 1 if there are few groups. With weights it is the
+        number whose mean has the variance of the weighted mean: a row of weight 2 is one row.
 
         >>> Groups(np.repeat([0, 1], 5)).effective(np.repeat([0.0, 1.0], 5))
         2.0
+        >>> Groups.single(3).effective(np.zeros(3), np.array([1.0, 1.0, 2.0]))
+        2.6666666666666665
         """
         n, g = len(self.codes), len(self)
-        if self.are_single or n == 0:
-            return float(n)
+        if n == 0:
+            return 0.0
+        w = np.ones(n) if weights is None else weights
+        squares = float(w @ w)
+        if self.are_single:
+            return float(w.sum()) ** 2 / squares
         means = self.sums(values) / self.sizes
         between = float((means - values.mean()) ** 2 @ self.sizes) / max(g - 1, 1)
         within = float(((values - means[self.codes]) ** 2).sum()) / (n - g)
@@ -127,7 +134,8 @@ class Groups:
         r = min(max((between - within) / total, 0.0), 1.0) if total > 0 else 1.0
         several = int((self.sizes > 1).sum())
         r = (several * r + _CAUTION) / (several + _CAUTION)
-        return float(n / (1 + ((self.sizes**2).sum() / n - 1) * r))
+        of_groups = float((self.sums(w) ** 2).sum())
+        return float(w.sum()) ** 2 / (squares + r * (of_groups - squares))
 
     def refuse_one_group(self) -> None:
         """Raise an error if all rows, the labelled ones, are in one group."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.features import parted
+from labelfold.features import parted, scatter_rows, weighted_mean
 from labelfold.labels import Labels
 from labelfold.numerics import signed
-from labelfold.rows import Block, Centered, Featurized, Rows, any_array, beside, library_of, product
+from labelfold.rows import Block, Featurized, Rows, any_array, beside, library_of, product
 from labelfold.semi_supervised._trees import TreeNodes
 from labelfold.semi_supervised._views import (
     KERNELS,
@@ -80,10 +80,17 @@ class FormScore:
         self.kernels: list[KernelScore] = []
         self.anchors: dict[int, dict[int, np.ndarray]] = {}
 
-    def add(self, views: FormViews, view: View, labelled: FormRows, alpha: np.ndarray) -> None:
-        """Add the score of a view, k(x, labelled rows) alpha."""
+    def add(
+        self,
+        views: FormViews,
+        view: View,
+        labelled: FormRows,
+        alpha: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        """Add the score of a view, k(x, labelled rows) alpha; ``weights`` are those of the labelled rows."""
         if view.family in KERNELS:
-            self._add_kernel(views, view, labelled, alpha / views.scales[view])
+            self._add_kernel(views, view, labelled, alpha / views.scales[view], weights)
         elif views.is_of_columns(view, len(alpha)):
             moved = labelled.T.T @ alpha - np.outer(views.axes.mean, alpha.sum(axis=0))
             self.coef += moved / views.scales[view]
@@ -96,14 +103,23 @@ class FormScore:
             else:
                 self.coef += coef
 
-    def _add_kernel(self, views: FormViews, view: View, labelled: FormRows, alpha: np.ndarray) -> None:
+    def _add_kernel(
+        self,
+        views: FormViews,
+        view: View,
+        labelled: FormRows,
+        alpha: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> None:
         points, chosen = labelled.points(view.space), landmarks(len(alpha))
         g, key = views.width(view), (view.family, view.space)
         score = next((kernel for kernel in self.kernels if (kernel.family, kernel.space) == key), None)
         if score is None:
             score = KernelScore(*key, points[chosen])
             self.kernels.append(score)
-        alpha = alpha - alpha.mean(axis=0)
+        # kernels are centred over the labelled rows
+        share = 1 / len(alpha) if weights is None else (weights / weights.sum())[:, None]
+        alpha = alpha - share * alpha.sum(axis=0)
         if len(chosen) < len(alpha):
             K = np.exp(-g * distances(view.family, points, points[chosen]))
             root = kernel_root(K[chosen])
@@ -303,6 +319,7 @@ def embed(
     n_components: int | None,
     rows: Rows,
     forms: list[FormViews],
+    row_weights: np.ndarray | None = None,
 ) -> tuple[FoldEmbedding, Any]:
     """Return the map of rows to the embedding, and the embedding of the training rows.
 
@@ -318,12 +335,14 @@ def embed(
     rows : Rows
         The training rows.
     forms : list of FormViews
+    row_weights : ndarray of shape (n,), optional
+        Weights of the training rows; all are 1 when None.
     """
     mean, turn = second_stage(rows.pick(F, labels.index), labels)
     k = turn.shape[1] if n_components is None else n_components
     embedding = FoldEmbedding(scores, mean, turn[:, :k])
     if k > turn.shape[1]:
-        _add_components(embedding, weights, k, labels.n_labelled, rows, forms)
+        _add_components(embedding, weights, k, labels.total, rows, forms, row_weights)
     if embedding.further is None:
         return embedding, rows.result(F, partial(_turned, mean, embedding.turn))
     return embedding, rows.result(Featurized(rows, embedding).values(), _double)
@@ -345,11 +364,16 @@ def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]
     :math:`T'ST = E \,\mathrm{diag}(s) E'`, and the directions are :math:`Z = S T E \,\mathrm{diag}(s)^{-1/2}`.
     """
     Y = labels.signs() if labels.task == "binary" else labels.columns()
-    size = np.ones(1) if labels.task == "binary" else np.sqrt(np.maximum(Y.sum(axis=0), 1))
+    w = labels.weights
+    mean, y_mean = (np.average(A, axis=0, weights=w) for A in (F, Y))
+    size = np.ones(1)
     if labels.task == "regression":
-        size = np.where(np.ptp(Y, axis=0) > 0, Y.std(axis=0), 1.0)
-    mean = F.mean(axis=0)
-    D = ((Y - Y.mean(axis=0)) / size).T @ ((F - mean) / size)
+        size = np.where(np.ptp(Y, axis=0) > 0, np.sqrt(np.average((Y - y_mean) ** 2, axis=0, weights=w)), 1.0)
+    elif labels.task != "binary":
+        totals = labels.class_totals()
+        size = np.sqrt(np.where(totals > 0, totals, 1.0))
+    centred = (Y - y_mean) / size
+    D = (centred if w is None else centred * w[:, None]).T @ ((F - mean) / size)
     s, E = np.linalg.eigh((D + D.T) / 2)
     s, E = s[::-1], E[:, ::-1]
     keep = s > ROUND_OFF * max(s[0], 0.0)
@@ -364,9 +388,10 @@ def _add_components(
     embedding: FoldEmbedding,
     weights: dict[View, float],
     k: int,
-    n_labelled: int,
+    n_labelled: float,
     rows: Rows,
     forms: list[FormViews],
+    row_weights: np.ndarray | None,
 ) -> None:
     """Add principal components of the blended features, uncorrelated with the discriminant coordinates."""
     by_name = {form.name: form for form in forms}
@@ -375,8 +400,10 @@ def _add_components(
         own = {view: weight for view, weight in weights.items() if view.form == name and weight > 0}
         embedding.blends.append(BlendedFeatures(by_name[name], own, score))
     q = embedding.turn.shape[1]
-    both = Centered(Featurized(rows, embedding.features))
-    S = both.gram() / rows.shape[0]
+    both = Featurized(rows, embedding.features)
+    center = weighted_mean(both, row_weights)
+    scatter, total = scatter_rows(both, center, row_weights)
+    S = scatter.gram() / total
     back = np.linalg.pinv(S[:q, :q]) @ S[:q, q:]  # regression of G on Z
     left = S[q:, q:] - S[q:, :q] @ back
     s, V = np.linalg.eigh((left + left.T) / 2)
@@ -389,7 +416,7 @@ def _add_components(
     if len(keep):
         V = signed(V[:, keep]) / np.sqrt(n_labelled)  # on the scale of the discriminant coordinates
         embedding.further = np.vstack([-back @ V, V])
-        embedding.shift = both.center @ embedding.further
+        embedding.shift = center @ embedding.further
 
 
 def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:

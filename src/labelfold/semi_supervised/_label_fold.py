@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.base import Decisions, HostRows, RowsTransformer, constraints, fitting
-from labelfold.labels import Labels
+from labelfold.labels import Labels, class_weighted, read_weights
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
 from labelfold.rows import Block, Featurized, Rows, row_hashes, single_blas
@@ -32,7 +32,7 @@ _OTHERS = 500
 # Budget: maximum number of other rows that are searched for copies of labelled rows.
 _FOR_COPIES = 5000
 # Training rows, and data for `refit`, are not saved with a model.
-_NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight")
+_NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight", "_weights")
 
 
 class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
@@ -65,6 +65,11 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     Otherwise exact copies among the labelled rows are left out together, if they are copies of each other
     significantly more often than of other rows. With groups, l is the number of groups.
 
+    A row of weight w counts as w copies that are left out together: all sums and means over rows are weighted, but l
+    stays the number of groups. With the views "linear", "principal", "rbf" and "laplace", and whole weights, the
+    result is that of the repeated rows with copies as groups. Trees, and graphs with drawn anchors, agree in the mean
+    over seeds. If all rows are anchors, repeated rows are anchors of each other, and graphs differ by that.
+
     ==================  ===================================================================================
     here                what it is
     ==================  ===================================================================================
@@ -94,6 +99,10 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         Number of anchors of the graph: k-means centres, or all rows if there are not many more rows than anchors.
     ridges : sequence of float, default=None
         Candidate ridges above 0, for features of mean squared norm 1; 0.001, 0.01, 0.1, 1 and 10 when None.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, or of the labels. They multiply the weights of the labelled rows in the regressions,
+        the trees, the weights of the views and the calibration of probabilities, but not in ``loo_score_``.
+        "balanced" gives all classes the same total weight, which finds more rows of rare classes.
     task : {"auto", "classification", "regression"}, default="auto"
         Whether y holds classes or numbers; "auto" reads floats with fractions as numbers.
     max_gram_bytes : int, default=512 MB
@@ -115,9 +124,10 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         the view), "ridge" (the best one) and "left_out" (why a view could not be used, or empty). It can be passed to
         ``pandas.DataFrame``.
     loo_score_ : float
-        Leave-one-out accuracy (R^2 for numbers) on the labelled rows, with weights recomputed without the row. The
-        only row of a class is not counted. With groups a row is left out with its group, and the rows of a class
-        that is in one group only are not counted; NaN if fewer than two classes are counted then.
+        Leave-one-out accuracy (R^2 for numbers) on the labelled rows, weighted by ``sample_weight``, with the weights
+        of views recomputed without the row. The only row of a class is not counted. With groups a row is left out
+        with its group, and the rows of a class that is in one group only are not counted; NaN if fewer than two
+        classes are counted then.
     loo_interval_ : tuple of float
         A 90% interval for the accuracy, or R^2, on other rows. It held in 87 to 91 of 100 cases in
         experiments/label_fold.py, and for R^2 in 89 in experiments/regression.py.
@@ -183,7 +193,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         "forms": [StrOptions({"auto"}), "array-like"],
         "n_anchors": [Interval(Integral, 2, None, closed="left")],
         "ridges": ["array-like", None],
-        **constraints("task", "max_gram_bytes", "random_state", "verbose"),
+        **constraints("class_weight", "task", "max_gram_bytes", "random_state", "verbose"),
     }
 
     def __init__(
@@ -194,6 +204,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         forms: Literal["auto"] | Sequence[str] = "auto",
         n_anchors: int = 1000,
         ridges: Sequence[float] | np.ndarray | None = None,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         task: Literal["auto", "classification", "regression"] = "auto",
         max_gram_bytes: int = MAX_GRAM_BYTES,
         random_state: int | np.random.RandomState | None = 0,
@@ -205,6 +216,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         self.forms = forms
         self.n_anchors = n_anchors
         self.ridges = ridges
+        self.class_weight = class_weight
         self.task = task
         self.max_gram_bytes = max_gram_bytes
         self.random_state = random_state
@@ -212,7 +224,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Compute the views of all rows, and weight them by the labels.
 
         Parameters
@@ -226,14 +238,17 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             Rows with an equal value belong together and are left out together. Rows without a value are left out
             one by one. When None, exact copies among the labelled rows are groups if there are significantly more
             of them than between labelled and other rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : LabelFold
+            The fitted estimator.
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
-        if rows.shape[0] == 1:
+        labels, self._weights = self._read_weighted(y, sample_weight, rows.shape[0])
+        if rows.shape[0] == 1 or (self._weights is not None and np.count_nonzero(self._weights) == 1):
             raise ValueError("X has one sample, and a view takes two that differ; give it more rows")
         self._chosen_ridges()
         self._groups = None if groups is None else read_groups(groups, rows.shape[0])
@@ -249,7 +264,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             )
         return self
 
-    def refit(self, y: Any, *, groups: Any = None, full: bool = False) -> Self:
+    def refit(self, y: Any, *, groups: Any = None, sample_weight: Any = None, full: bool = False) -> Self:
         """Fit other labels of the same rows, with the views of `fit`.
 
         Only l x l problems are solved again. Views with a negligible weight are left out, unless ``full``.
@@ -260,12 +275,16 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             The labels of the rows of `fit`. They may be more, fewer or different.
         groups : array-like of shape (n,), default=None
             Rows with an equal value belong together; those of `fit` when None.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows in the sums over labelled rows and over scores; those of `fit` when None. The views
+            keep the weights of `fit`.
         full : bool, default=False
             Whether all views are weighted again, as in `fit`.
 
         Returns
         -------
         self : LabelFold
+            The estimator itself, fitted to the new labels.
         """
         check_is_fitted(self)
         if not hasattr(self, "_forms"):
@@ -275,8 +294,10 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         n = self._train.shape[0]
         if groups is not None:
             self._groups = read_groups(groups, n)
+        if sample_weight is not None:
+            self._weights = read_weights(sample_weight, n)
         with single_blas():
-            self._learn_labels(self._read_labels(y, n), full=full)
+            self._learn_labels(self._read_labels(y, n, self._weights), full=full)
         return self
 
     @overload
@@ -333,9 +354,11 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     def _learn_views(self, rows: Rows) -> None:
         """Learn everything that does not depend on the labels."""
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self._train = rows
-        self._drawn = np.random.default_rng(self._seed).permutation(rows.shape[0])[:_FOR_COPIES].copy()
-        views = chosen_views(rows, self.forms, self.views)
+        self._train, weights = rows, self._weights
+        counted = np.arange(rows.shape[0]) if weights is None else np.flatnonzero(weights)
+        self._drawn = counted[np.random.default_rng(self._seed).permutation(len(counted))[:_FOR_COPIES]]
+        seen = rows if len(counted) == rows.shape[0] else rows.take(np.sort(self._drawn))
+        views = chosen_views(seen, self.forms, self.views)
         self._has_trees = TREES in views
         names = list(dict.fromkeys(view.form for view in views if view != TREES))
         self._forms, budget = [], float(self.max_gram_bytes)
@@ -349,6 +372,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
                     max_bytes=budget,
                     sample=np.sort(self._drawn[:_OTHERS]),
                     seed=self._seed,
+                    weights=weights,
                 )
                 self._forms.append(form)
                 budget -= form.n_bytes
@@ -361,13 +385,18 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         """
         ridges, groups = self._chosen_ridges(), self._groups_of(labels.index)
         self.groups_: np.ndarray = groups.codes
-        targets = targets_of(labels, groups)
+        weighted = class_weighted(labels, self.class_weight)
+        targets = targets_of(weighted, groups)
         views, forms = None, self._forms
         if not full:
             views = set(self._by_weight[: max(8, _REFIT_WORK // labels.n_labelled)])
             forms = [form for form in forms if views.intersection(form.scales)]
-        unlabelled = ~labels.labelled[np.sort(self._drawn[:_OTHERS])]
-        found = solve(forms, labels.index, unlabelled, targets, ridges, views)
+        others = np.sort(self._drawn[:_OTHERS])
+        unlabelled, other_weights = ~labels.labelled[others], None
+        if self._weights is not None:
+            unlabelled &= self._weights[others] > 0
+            other_weights = self._weights[others[unlabelled]]
+        found = solve(forms, labels.index, unlabelled, targets, ridges, views, other_weights)
         reasons = [line for form in self._forms for line in form.reasons.items()]
         if self._has_trees:
             found, why = self._with_trees(found, labels, targets, full)
@@ -381,10 +410,18 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         weights = dict(zip(found.views, found.weights.sum(axis=1).tolist(), strict=True))
         if full:
             self._by_weight = sorted(weights, key=lambda view: -weights[view])
-        self._scores = found.scores.shifted(self._calibrate(found.left_out, labels, groups))
+        shift = self._calibrate(found.left_out, labels, groups, weighted.weights)
+        self._scores = found.scores.shifted(shift)
         self._train_scores = self._scores.of_training(forms, self._train)
         self._embedding, self.embedding_ = embed(
-            self._scores, weights, self._train_scores, labels, self.n_components, self._train, forms
+            self._scores,
+            weights,
+            self._train_scores,
+            weighted,
+            self.n_components,
+            self._train,
+            forms,
+            self._weights,
         )
         self.transduction_: Any = self._train.result(self._train_scores, self._after_scores()._decide)
 
@@ -416,6 +453,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             labels.task == "regression",
             self._seed,
             targets.groups,
+            weights=targets.weights,
             **({} if full else {"per_part": _REFIT_TREES}),
         )
         if isinstance(grown, str):
@@ -442,9 +480,11 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             "left_out": np.array(left_out, dtype=str),
         }
 
-    def _calibrate(self, left_out: np.ndarray, labels: Labels, groups: Groups) -> float:
+    def _calibrate(
+        self, left_out: np.ndarray, labels: Labels, groups: Groups, weights: np.ndarray | None
+    ) -> float:
         """Calibrate probabilities on leave-one-out scores, store these results, and return the shift of scores."""
-        self._steepness, shift, (self.loo_score_, *interval) = calibrate(left_out, labels, groups)
+        self._steepness, shift, (self.loo_score_, *interval) = calibrate(left_out, labels, groups, weights)
         self.loo_interval_: tuple[float, ...] = tuple(interval)
         left_out = left_out + shift
         self.loo_predictions_: np.ndarray = self._decide(left_out)

@@ -65,6 +65,7 @@ def grow(
     seed: int,
     groups: Groups | None = None,
     per_part: int = 16,
+    weights: np.ndarray | None = None,
 ) -> GrownTrees | str:
     """Return trees of the labelled rows, or why there are none.
 
@@ -83,6 +84,8 @@ def grow(
         Rows that are in the same part.
     per_part : int
         Number of trees for each part of the rows.
+    weights : ndarray of shape (l,), optional
+        Weights of the rows; all are 1 when None.
     """
     n, c = Y.shape
     groups = Groups.single(n) if groups is None else groups
@@ -107,6 +110,7 @@ def grow(
         parts = part.max() + 1
     # Many splits are equally good. Rounding removes round-off, which would otherwise choose among them.
     scaled, Y = single(X, middle, size)[order], (Y / scale)[order].round(9)
+    weights = None if weights is None else weights[order]
     settings = {"max_features": None if numbers else "sqrt", "min_samples_leaf": 1 + (n - 1) // _MAX_LEAVES}
 
     def grow_without(some: np.ndarray, stop: Event) -> list[list[Any]]:
@@ -116,10 +120,13 @@ def grow(
             if stop.is_set():
                 break
             others = part != i
+            w = None if weights is None else weights[others]
             seeds = (seed + i * per_part + np.arange(per_part)) % 2**31
             trees = [ExtraTreeRegressor(**settings, random_state=int(one)) for one in seeds]
             with config_context(skip_parameter_validation=True):  # slower than growing a tree
-                grown.append([tree.fit(scaled[others], Y[others], check_input=False).tree_ for tree in trees])
+                grown.append(
+                    [tree.fit(scaled[others], Y[others], w, check_input=False).tree_ for tree in trees]
+                )
         return grown
 
     jobs = np.array_split(np.arange(parts), min(parts, n_threads()))
@@ -170,7 +177,7 @@ def share_of_trees(
     Parameters
     ----------
     views, trees : ndarray of shape (l,)
-        Squared leave-one-out errors of the labelled rows.
+        Squared leave-one-out errors of the labelled rows, times their weights.
     groups : Groups, optional
         Rows that were left out together. l is the number of groups.
     """

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
 from labelfold.features import (
     FORMS,
     SquaredDistances,
     anchor_spaces,
     density,
+    drawn_rows,
     looks_like_counts,
     parted,
     principal_axes,
@@ -258,6 +258,8 @@ class FormViews(FormMap):
     sample : ndarray
         Indices of rows, which `others` represents.
     seed : int
+    weights : ndarray of shape (n,), optional
+        Weights of the rows; all are 1 when None. Rows of weight 0 are in no sum, but get their place in the views.
 
     Attributes
     ----------
@@ -286,27 +288,31 @@ class FormViews(FormMap):
         max_bytes: float,
         sample: np.ndarray,
         seed: int,
+        weights: np.ndarray | None = None,
     ) -> None:
-        form = FORMS[name]().fit(rows)
+        form = FORMS[name]().fit(rows, sample_weight=weights)
         self.rows, self.n_bytes = form.kept(rows, max_bytes)
-        super().__init__(name, form, principal_axes(self.rows, random_state=seed), {})
+        super().__init__(name, form, principal_axes(self.rows, weights=weights, random_state=seed), {})
+        self.n_counted, self.total = rows.shape[0], float(rows.shape[0])
+        if weights is not None:
+            self.n_counted, self.total = np.count_nonzero(weights), float(weights.sum())
         self.reasons: dict[View, str] = {}
         views = self._with_coordinates(views)
         graphs = [view for view in views if view.family == "graph"]
         sizes = {q: sorted({int(v.value) for v in graphs if v.space == q}) for q in {v.space for v in graphs}}
-        self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed)
+        self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed, weights)
         self.reasons |= {view: why[view.graph] for view in graphs if view.graph in why}
         drawn: dict[tuple[str, int], np.ndarray] = {}
-        self.mean_absolute = 0.0
+        drawn_weights, self.mean_absolute = None, 0.0
         if any(view.family in KERNELS for view in views):
-            chosen = np.sort(check_random_state(seed).permutation(rows.shape[0])[:_KERNEL_ROWS])
-            drawn = self._distances_of(
-                self.rows.take(chosen).whole().host().astype(np.float64, copy=False), views
-            )
-            self.mean_absolute = float(drawn["laplace", 0].mean()) if ("laplace", 0) in drawn else 0.0
+            chosen = drawn_rows(rows.shape[0], _KERNEL_ROWS, weights, seed)
+            T = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
+            drawn, drawn_weights = self._distances_of(T, views), None if weights is None else weights[chosen]
+        if ("laplace", 0) in drawn:
+            self.mean_absolute = _mean_of_pairs(drawn["laplace", 0], drawn_weights)
         self.scales: dict[View, float] = {}
         for view in views:
-            scale = 0.0 if view in self.reasons else self._scale(view, drawn)
+            scale = 0.0 if view in self.reasons else self._scale(view, drawn, drawn_weights)
             if scale > 0:
                 self.scales[view] = scale
             else:
@@ -318,7 +324,7 @@ class FormViews(FormMap):
 
         The prior of a view with more coordinates than the rank is added to that of the view of all columns.
         """
-        found, complete, n = len(self.axes.deviations), self.axes.complete, self.rows.shape[0]
+        found, complete, n = len(self.axes.deviations), self.axes.complete, self.n_counted
         if not found:
             self.reasons |= dict.fromkeys(views, "all rows are the same")
             return []
@@ -359,21 +365,22 @@ class FormViews(FormMap):
     def _distances_of(self, T: Any, views: list[View]) -> dict[tuple[str, int], np.ndarray]:
         """Return the distances between some rows, by the family and the space of the kernels."""
         every = {(view.family, view.space) for view in views if view.family in KERNELS}
-        every |= {
-            ("laplace", 0) for family, _ in every if family == "laplace"
-        }  # the unit of all Laplace kernels
+        every |= {("laplace", 0) for family, _ in every if family == "laplace"}  # the unit of Laplace kernels
         points = {q: self.axes.first(q)(T) if q else T for _, q in every}
         return {(family, q): distances(family, points[q], points[q]) for family, q in sorted(every)}
 
-    def _scale(self, view: View, drawn: dict[tuple[str, int], np.ndarray]) -> float:
-        """Return the mean squared norm of a view's features over all rows."""
+    def _scale(
+        self, view: View, drawn: dict[tuple[str, int], np.ndarray], weights: np.ndarray | None
+    ) -> float:
+        """Return the mean squared norm of a view's features over all rows; for a kernel, over the drawn ones."""
         if view.family == "linear":
             return self.axes.total
         if view.family == "principal":
             return float(((self.axes.deviations[: view.space or None] ** 2) ** (1 - view.value)).sum())
         if view.family == "graph":
-            return float(self.graph_weights(view).sum() / self.rows.shape[0])
-        return 1 - float(np.exp(-self.width(view) * drawn[view.family, view.space]).mean())
+            return float(self.graph_weights(view).sum() / self.total)
+        K = np.exp(-self.width(view) * drawn[view.family, view.space])
+        return 1 - _mean_of_pairs(K, weights)
 
     def is_of_columns(self, view: View, n_labelled: int) -> bool:
         """Return whether a view is computed from the columns themselves."""
@@ -398,8 +405,13 @@ class FormViews(FormMap):
         factors = self.coordinate_factors(view)
         return rows.C[:, : len(factors)] * factors
 
-    def regressors(self, view: View, labelled: FormRows, others: FormRows) -> Regressors:
-        """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows."""
+    def regressors(
+        self, view: View, labelled: FormRows, others: FormRows, weights: np.ndarray | None = None
+    ) -> Regressors:
+        """Return the labelled rows and others in a view, scaled to a mean squared norm of 1 over all rows.
+
+        Kernels are centred over the labelled rows with their weights.
+        """
         scale, (n, d) = self.scales[view], labelled.T.shape
         if self.is_of_columns(view, n) and n > d:
             own, cross = ((dense(rows.T) - self.axes.mean) / np.sqrt(scale) for rows in (labelled, others))
@@ -411,8 +423,8 @@ class FormViews(FormMap):
             chosen = landmarks(n)
             K, L = (self._kernel(view, rows, labelled, chosen) / scale for rows in (labelled, others))
             if len(chosen) == n:
-                return Regressors(*_centred(K, L), True)
-            mean, root = K.mean(axis=0), kernel_root(K[chosen])
+                return Regressors(*_centred(K, L, weights), True)
+            mean, root = np.average(K, axis=0, weights=weights), kernel_root(K[chosen])
             return Regressors((K - mean) @ root, (L - mean) @ root, False)
         phi, psi = self.features(view, labelled), self.features(view, others)
         if phi.shape[1] < n:
@@ -452,8 +464,14 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
     return V[:, keep] / np.sqrt(s[keep])
 
 
-def _centred(K: np.ndarray, L: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _centred(K: np.ndarray, L: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the kernel of labelled rows (l, l), and of other rows with them (u, l), centred over labelled rows."""
-    mean = K.mean(axis=0)
-    K = K - mean - mean[:, None] + mean.mean()
-    return (K + K.T) / 2, L - mean - L.mean(axis=1, keepdims=True) + mean.mean()
+    v = np.full(len(K), 1 / len(K)) if weights is None else weights / weights.sum()
+    mean = v @ K
+    K = K - mean - mean[:, None] + v @ mean
+    return (K + K.T) / 2, L - mean - (L @ v)[:, None] + v @ mean
+
+
+def _mean_of_pairs(K: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the mean over all pairs of rows, each row with its weight."""
+    return float(K.mean() if weights is None else weights @ K @ weights / weights.sum() ** 2)

@@ -61,6 +61,8 @@ class Targets(NamedTuple):
         Whether each row has one class.
     groups : Groups
         Rows that are left out together.
+    weights : ndarray of shape (l,) or None
+        Weights of the rows; None if all are 1.
     """
 
     Y: np.ndarray
@@ -69,20 +71,35 @@ class Targets(NamedTuple):
     constant: float
     classes: bool
     groups: Groups
+    weights: np.ndarray | None = None
+
+    def rooted(self, A: np.ndarray) -> np.ndarray:
+        """Return rows (..., l, c) times the roots of their weights, with which sums of squares are weighted."""
+        return A if self.weights is None else A * np.sqrt(self.weights)[:, None]
+
+    def unrooted(self, A: np.ndarray) -> np.ndarray:
+        """Return rows (..., l, c) divided by the roots of their weights."""
+        return A if self.weights is None else A / np.sqrt(self.weights)[:, None]
+
+    def mean_error(self, residuals: np.ndarray) -> np.ndarray:
+        """Return the weighted mean over the rows of squared `rooted` residuals, (...), from (..., l, c)."""
+        errors = squared_errors(residuals, self.scale)
+        return errors.mean(axis=-1) if self.weights is None else errors.sum(axis=-1) / self.weights.sum()
 
 
 def targets_of(labels: Labels, groups: Groups | None = None) -> Targets:
     """Return the regression targets of labels, whose rows are left out one by one unless there are groups."""
     groups = Groups.single(labels.n_labelled) if groups is None else groups
-    Y = labels.columns()
-    mean, spread = Y.mean(axis=0), Y.std(axis=0)
+    Y, w = labels.columns(), labels.weights
     if labels.task == "binary":
-        return Targets(labels.signs(), np.zeros(1), 1.0, _SHRUNK, True, groups)
+        return Targets(labels.signs(), np.zeros(1), 1.0, _SHRUNK, True, groups, w)
     if labels.task == "multiclass":
         share = np.full(Y.shape[1], 1 / Y.shape[1])
-        return Targets(Y - share, share, 1.0, _SHRUNK, True, groups)
+        return Targets(Y - share, share, 1.0, _SHRUNK, True, groups, w)
+    mean = np.average(Y, axis=0, weights=w)
+    spread = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=w))
     scale = np.where(spread > 0, spread, 1.0) if labels.task == "regression" else 1.0
-    return Targets(Y - mean, mean, scale, _FREE, False, groups)
+    return Targets(Y - mean, mean, scale, _FREE, False, groups, w)
 
 
 class Solution(NamedTuple):
@@ -113,10 +130,11 @@ class Solution(NamedTuple):
     def with_trees(self, grown: GrownTrees, targets: Targets, min_share: float = 0.0) -> Solution:
         """Return the solution blended with trees, if their share is at least ``min_share``."""
         truth = targets.Y + targets.offset
-        trees = squared_errors(truth - grown.left_out, targets.scale)
+        left = targets.rooted(truth - grown.left_out)
+        trees = squared_errors(left, targets.scale)
         share, each = 1.0, np.ones(len(trees))
         if self.views:
-            views = squared_errors(truth - self.left_out, targets.scale)
+            views = squared_errors(targets.rooted(truth - self.left_out), targets.scale)
             share, each = share_of_trees(views, trees, targets.groups)
         if share < min_share:
             return self
@@ -124,17 +142,21 @@ class Solution(NamedTuple):
             scores=self.scores.with_trees(grown.trees, share),
             weights=(1 - share) * self.weights,
             left_out=(1 - each)[:, None] * self.left_out + each[:, None] * grown.left_out,
-            tree_error=float(trees.mean()),
+            tree_error=float(targets.mean_error(left)),
         )
 
 
 class _Regression(NamedTuple):
-    """Ridge regression of the labels in one view, for each of r ridges."""
+    """Ridge regression of the labels in one view, for each of r ridges.
+
+    A row of weight w is multiplied by the root of w, and so are its target and its residuals. The hat matrix of these
+    rows leaves a row out with all of its weight.
+    """
 
     view: View
     form: int
     spectrum: Spectrum
-    residuals: np.ndarray  # (r, l, c)  each row left out with its group
+    residuals: np.ndarray  # (r, l, c)  each row left out with its group, times the root of its weight
     indecision: np.ndarray  # (r,)  indecision on unlabelled rows
 
 
@@ -145,6 +167,7 @@ def solve(
     targets: Targets,
     ridges: np.ndarray,
     views: Collection[View] | None = None,
+    other_weights: np.ndarray | None = None,
 ) -> Solution:
     """Return the blended score of all views, or of the given ones.
 
@@ -159,33 +182,33 @@ def solve(
     ridges : ndarray of shape (r,)
     views : collection of View, optional
         The views to use; all by default. With a choice, views of a minor weight are left out of the score.
+    other_weights : ndarray of float, optional
+        Weights of the unlabelled rows of the sample; all are 1 when None.
     """
     own = [form.of_training(labelled) for form in forms]
     others = [form.others.take(unlabelled) for form in forms]
-    Y, n = targets.Y, len(targets.Y)
+    n, Y = len(targets.Y), targets.rooted(targets.Y)
 
     def fit(view: View, i: int) -> _Regression:
-        given = forms[i].regressors(view, own[i], others[i])
-        found = spectrum(given.own, given.is_kernel, targets.constant)
+        given = forms[i].regressors(view, own[i], others[i], targets.weights)
+        found = spectrum(given.own, given.is_kernel, targets.constant, targets.weights)
         residuals = leave_one_out(found, Y, ridges, targets.groups)
-        return _Regression(view, i, found, residuals, _view_indecision(given, found, targets, ridges))
+        undecided = _view_indecision(given, found, targets, ridges, other_weights)
+        return _Regression(view, i, found, residuals, undecided)
 
     used = [
         (view, i) for i, form in enumerate(forms) for view in form.scales if views is None or view in views
     ]
     if not used:
         empty = np.zeros((0, len(ridges)))
-        mean = Y.mean(axis=0) + targets.offset
+        mean = np.average(targets.Y, axis=0, weights=targets.weights) + targets.offset
         return Solution(BlendedScores([], mean), [], empty, empty, np.tile(mean, (n, 1)))
     kept: dict[int, _Regression] = {}
     room = MAX_GRAM_BYTES
     errors, indecisions = np.empty((len(used), len(ridges))), np.empty((len(used), len(ridges)))
     for j, (view, i) in enumerate(used):
         found = fit(view, i)
-        indecisions[j], errors[j] = (
-            found.indecision,
-            squared_errors(found.residuals, targets.scale).mean(axis=-1),
-        )
+        indecisions[j], errors[j] = found.indecision, targets.mean_error(found.residuals)
         room -= found.spectrum.U.nbytes + found.residuals.nbytes
         if room > 0:  # the others are fitted again if they have weight
             kept[j] = found
@@ -205,15 +228,21 @@ def solve(
     return Solution(scores, every, w, errors, left_out + targets.offset)
 
 
-def _view_indecision(given: Regressors, found: Spectrum, targets: Targets, ridges: np.ndarray) -> np.ndarray:
+def _view_indecision(
+    given: Regressors,
+    found: Spectrum,
+    targets: Targets,
+    ridges: np.ndarray,
+    weights: np.ndarray | None,
+) -> np.ndarray:
     """Return the indecision of each ridge's scores on unlabelled rows, (r,)."""
     if not targets.classes or not len(given.others):
         return np.zeros(len(ridges))
-    alpha = coefficients(found, targets.Y, ridges)
+    alpha = targets.rooted(coefficients(found, targets.rooted(targets.Y), ridges))
     if given.is_kernel:
-        return indecision((given.others + targets.constant) @ alpha)
+        return indecision((given.others + targets.constant) @ alpha, weights)
     phi, psi = (with_constant(part, targets.constant) for part in (given.own, given.others))
-    return indecision(psi @ (phi.T @ alpha))
+    return indecision(psi @ (phi.T @ alpha), weights)
 
 
 def _blend(
@@ -225,18 +254,19 @@ def _blend(
     ridges: np.ndarray,
 ) -> BlendedScores:
     """Return the weighted mean of all scores, as one function of a row."""
-    Y, scores, fitted = targets.Y, {}, np.zeros_like(targets.Y)
+    Y, scores, fitted = targets.rooted(targets.Y), {}, np.zeros_like(targets.Y)
+    w_labels = targets.weights
     for fit, share in zip(fits, w, strict=True):
         used, (U, s), i = np.flatnonzero(share), fit.spectrum, fit.form
         alpha = np.tensordot(share[used], coefficients(fit.spectrum, Y, ridges[used]), axes=1)  # (l, c)
         if i not in scores:
             scores[i] = FormScore(forms[i], labelled[i].T.shape[1], Y.shape[1])
-        scores[i].add(forms[i], fit.view, labelled[i], alpha)
+        scores[i].add(forms[i], fit.view, labelled[i], targets.rooted(alpha), w_labels)
         fitted += U @ (s[:, None] * (U.T @ alpha))
     # A view is determined up to a constant, which follows from the mean over the labelled rows.
-    bias = fitted.mean(axis=0) + targets.offset
+    bias = np.average(targets.unrooted(fitted), axis=0, weights=w_labels) + targets.offset
     for i, score in scores.items():
-        bias -= score(labelled[i]).mean(axis=0)
+        bias -= np.average(score(labelled[i]), axis=0, weights=w_labels)
         score.reduce()
     return BlendedScores(list(scores.values()), bias)
 
@@ -245,34 +275,45 @@ def _left_out(
     fits: list[_Regression], w: np.ndarray, use_indecision: bool, targets: Targets, ridges: np.ndarray
 ) -> np.ndarray:
     """Return F of each labelled row, with its group left out of the regressions and of the weights."""
-    Y, groups, n = targets.Y, targets.groups, len(targets.Y)
+    Y, groups, n = targets.rooted(targets.Y), targets.groups, len(targets.Y)
     counts = w > MINOR * w.max()
     fits = [fit for fit, some in zip(fits, counts, strict=True) if some.any()]
     errors = np.full((len(fits), len(ridges), n), np.inf)
     for j, (fit, used) in enumerate(zip(fits, counts[counts.any(axis=1)], strict=True)):
         if n <= _EXACT_ROWS and (groups.are_single or n * len(groups) <= _EXACT_PAIRS):
-            errors[j, used] = errors_without_each(fit.spectrum, Y, ridges[used], groups, targets.scale)
+            errors[j, used] = errors_without_each(
+                fit.spectrum, Y, ridges[used], groups, targets.scale, targets.weights
+            )
         else:
             own = squared_errors(fit.residuals[used], targets.scale)
-            errors[j, used] = groups.without(own) / np.maximum(n - groups.sizes[groups.codes], 1)
+            errors[j, used] = groups.without(own) / _rest(groups, targets.weights)
     indecisions = np.array([fit.indecision for fit in fits])[:, :, None] if use_indecision else None
     share = view_weights(errors, max(len(groups) - 1, 1), indecisions, [fit.view for fit in fits])
-    return Y - sum(np.einsum("rl,rlc->lc", one, fit.residuals) for one, fit in zip(share, fits, strict=True))
+    left = sum(np.einsum("rl,rlc->lc", one, fit.residuals) for one, fit in zip(share, fits, strict=True))
+    return targets.Y - targets.unrooted(np.asarray(left))
 
 
 class Spectrum(NamedTuple):
-    """The eigendecomposition K + k 11' = U diag(s) U' for the labelled rows in a view."""
+    """The eigendecomposition R (K + k 11') R = U diag(s) U' for labelled rows in a view, R the roots of weights."""
 
     U: np.ndarray
     s: np.ndarray
 
 
-def spectrum(own: np.ndarray, is_kernel: bool, constant: float) -> Spectrum:
-    """Return the eigenvectors of a kernel (l, l), or of the kernel of features (l, p), p < l, plus a constant."""
+def spectrum(
+    own: np.ndarray, is_kernel: bool, constant: float, weights: np.ndarray | None = None
+) -> Spectrum:
+    """Return the eigenvectors of a kernel (l, l), or of the kernel of features (l, p), p < l, plus a constant.
+
+    With weights rows are multiplied by their roots first.
+    """
+    roots = None if weights is None else np.sqrt(weights)
     if is_kernel:
-        s, V = np.linalg.eigh(own + constant)
+        K = own + constant
+        s, V = np.linalg.eigh(K if roots is None else K * np.outer(roots, roots))
     else:
         phi = with_constant(own, constant)
+        phi = phi if roots is None else phi * roots[:, None]
         s, V = np.linalg.eigh(phi.T @ phi)
     keep = s > _ROUND_OFF * s[-1]
     s, V = s[keep], V[:, keep]
@@ -319,18 +360,18 @@ def squared_errors(residuals: np.ndarray, scale: np.ndarray | float) -> np.ndarr
     return ((residuals / scale) ** 2).sum(axis=-1)
 
 
-def indecision(F: np.ndarray) -> np.ndarray:
+def indecision(F: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the mean squared distance of class scores F (..., u, c) from the nearest class indicator.
 
-    Two classes are one column, coded -1 and +1; more are c columns, less 1/c.
+    Two classes are one column, coded -1 and +1; more are c columns, less 1/c. Rows have weights (u,).
     """
     if F.shape[-1] == 1:
-        return ((1 - np.minimum(np.abs(F[..., 0]), 3)) ** 2).mean(axis=-1)
+        return np.average((1 - np.minimum(np.abs(F[..., 0]), 3)) ** 2, axis=-1, weights=weights)
     F = F + 1 / F.shape[-1]
     top = F.argmax(axis=-1)[..., None]
     nearest = np.zeros_like(F)
     np.put_along_axis(nearest, top, 1.0, axis=-1)
-    return ((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1).mean(axis=-1)
+    return np.average(((np.clip(F, -1, 2) - nearest) ** 2).sum(axis=-1), axis=-1, weights=weights)
 
 
 def view_weights(
@@ -389,31 +430,42 @@ def view_weights(
 
 
 def errors_without_each(
-    found: Spectrum, Y: np.ndarray, ridges: np.ndarray, groups: Groups, scale: np.ndarray | float
+    found: Spectrum,
+    Y: np.ndarray,
+    ridges: np.ndarray,
+    groups: Groups,
+    scale: np.ndarray | float,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the left-out error of each ridge without the group of row i, (r, l), for each i."""
-    U, s = found
+    (U, s), rest = found, _rest(groups, weights)
     errors = np.empty((len(ridges), len(U)))
     for r, ridge in enumerate(ridges):
         H = (U * (s / (s + ridge))) @ U.T
         e = (Y - H @ Y) / scale
-        errors[r] = _without_pairs(H, e) if groups.are_single else _without_groups(H, e, groups)
+        errors[r] = (_without_pairs(H, e) if groups.are_single else _without_groups(H, e, groups)) / rest
     return errors
 
 
+def _rest(groups: Groups, weights: np.ndarray | None) -> np.ndarray:
+    """Return for each row the total weight of the rows of other groups; 1 if there are none."""
+    rest = groups.without(np.ones(len(groups.codes)) if weights is None else weights)
+    return np.where(rest > 0, rest, 1.0)
+
+
 def _without_pairs(H: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """Return for each row i the mean squared residual of the other rows j, each without i and j."""
-    n, gap = len(H), np.maximum(1 - np.diagonal(H), _MIN_GAP)
+    """Return for each row i the sum of the squared residuals of the other rows j, each without i and j."""
+    gap = np.maximum(1 - np.diagonal(H), _MIN_GAP)
     determinant = np.maximum(np.outer(gap, gap) - H**2, _MIN_GAP**2)
     # The residual of j without i and j is ((1 - h_ii) e_j + h_ij e_i) / determinant.
     own, cross, here = (e**2).sum(axis=1), e @ e.T, gap[:, None]
     squares = (here**2 * own + 2 * here * H * cross + H**2 * own[:, None]) / determinant**2
     np.fill_diagonal(squares, 0.0)
-    return squares.sum(axis=1) / max(1, n - 1)
+    return squares.sum(axis=1)
 
 
 def _without_groups(H: np.ndarray, e: np.ndarray, groups: Groups) -> np.ndarray:
-    """Return for each row the mean squared residual of the rows of other groups, each without both groups."""
+    """Return for each row the sum of the squared residuals of the rows of other groups, each without both groups."""
     n, errors = len(H), np.empty(len(H))
     blocks = [(rows, H[rows[:, :, None], rows[:, None, :]]) for rows in groups.by_size]
     for own in (group for rows in groups.by_size for group in rows):
@@ -425,5 +477,5 @@ def _without_groups(H: np.ndarray, e: np.ndarray, groups: Groups) -> np.ndarray:
             left = block + H[rows[:, :, None], own] @ np.moveaxis(back[:, rows], 0, 1)
             squares[rows] = (_solve_left_out(left, moved[rows]) ** 2).sum(axis=-1)
         squares[own] = 0.0
-        errors[own] = squares.sum() / max(1, n - len(own))
+        errors[own] = squares.sum()
     return errors
