@@ -278,9 +278,7 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(
-    products: np.ndarray, mass: np.ndarray, n: float, n_components: int = 150
-) -> AnchorGraph:
+def anchor_graph(products: np.ndarray, mass: np.ndarray, n: float, n_components: int = 150) -> AnchorGraph:
     """Return the smoothest functions on the graph Z Lambda^-1 Z' of n rows, the constant one left out.
 
     Parameters
