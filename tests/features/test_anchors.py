@@ -14,6 +14,7 @@ from labelfold.features._anchors import (
     joined,
     means_around,
     nearest_anchors,
+    parted,
     rows_around,
 )
 from labelfold.rows import as_rows
@@ -34,8 +35,17 @@ def naive_weights(x, anchors, s):
 
 
 def graph_of(X, points, s):
-    anchors = Anchors(points)
-    return joined(*nearest_anchors(as_rows(X), anchors, s), s, len(points))
+    return joined(*nearest(as_rows(X), Anchors(points), s), s, len(points))
+
+
+def nearest(rows, anchors, k):
+    """Return distances and indices of the nearest anchors in host memory."""
+    return parted(rows.get(nearest_anchors(rows, anchors, k)))
+
+
+def smoothest(Z, n_components):
+    """Return the smoothest functions on the graph of the rows of Z."""
+    return anchor_graph((Z.T @ Z).toarray(), np.asarray(Z.sum(axis=0)), Z.shape[0], n_components)
 
 
 def test_weights_are_those_of_the_nearest_anchors(X):
@@ -45,8 +55,8 @@ def test_weights_are_those_of_the_nearest_anchors(X):
 
 
 def test_every_container_finds_the_same_anchors(container, X):
-    distance, which = nearest_anchors(as_rows(container.make(X)), Anchors(X[:20] + 0.01), 5)
-    expected = nearest_anchors(as_rows(X), Anchors(X[:20] + 0.01), 5)
+    distance, which = nearest(as_rows(container.make(X)), Anchors(X[:20] + 0.01), 5)
+    expected = nearest(as_rows(X), Anchors(X[:20] + 0.01), 5)
     np.testing.assert_allclose(distance, expected[0], atol=1e-7)
     np.testing.assert_array_equal(which, expected[1])
 
@@ -54,7 +64,7 @@ def test_every_container_finds_the_same_anchors(container, X):
 def test_functions_are_eigenvectors_of_the_graph_of_the_rows(X):
     tol = 1e-10
     Z = graph_of(X, X[::2], 6)
-    found = anchor_graph(Z, 10)
+    found = smoothest(Z, 10)
     U = Z @ found.map
     W = Z.toarray() / Z.sum(axis=0) @ Z.toarray().T
     np.testing.assert_allclose(W.sum(axis=1), 1, atol=1e-12)
@@ -67,21 +77,21 @@ def test_functions_are_eigenvectors_of_the_graph_of_the_rows(X):
 
 def test_pieces_are_counted(rng):
     X = np.vstack([rng.standard_normal((20, 2)) + 100 * i for i in range(3)])
-    assert anchor_graph(graph_of(X, X, 4), 20).n_pieces == 3
-    assert anchor_graph(graph_of(X[:20], X[:20], 4), 20).n_pieces == 1
+    assert smoothest(graph_of(X, X, 4), 20).n_pieces == 3
+    assert smoothest(graph_of(X[:20], X[:20], 4), 20).n_pieces == 1
 
 
 def test_equal_rows_are_joined_evenly():
     X = np.zeros((6, 2))
     Z = graph_of(X, X, 3)
     np.testing.assert_allclose(Z.sum(axis=1), 1)
-    assert np.isfinite(anchor_graph(Z, 5).map).all()
+    assert np.isfinite(smoothest(Z, 5).map).all()
 
 
 def test_anchors_of_no_row_have_no_part(X):
     far = np.vstack([X[::2], np.full((1, 5), 1e6)])
     Z = graph_of(X, far, 5)
-    found, without = anchor_graph(Z, 6), anchor_graph(graph_of(X, X[::2], 5), 6)
+    found, without = smoothest(Z, 6), smoothest(graph_of(X, X[::2], 5), 6)
     np.testing.assert_array_equal(found.map[-1], 0.0)
     np.testing.assert_allclose(found.eigenvalues, without.eigenvalues, atol=1e-12)
 
@@ -133,7 +143,7 @@ def test_of_anchors_equally_near_the_first_are_taken_in_every_container(hold, dt
 @pytest.mark.parametrize("hold", [np.asarray, sparse.csr_array])
 def test_what_all_rows_have_in_common_costs_no_digits(hold, rng):
     X = np.hstack([np.ones((30, 1)), 1e-7 * rng.random(size=(30, 4))])
-    distance, which = nearest_anchors(as_rows(hold(X)), Anchors(hold(X[:9])), 3)
+    distance, which = nearest(as_rows(hold(X)), Anchors(hold(X[:9])), 3)
     exact = np.sqrt(((X[:, None, 1:] - X[None, :9, 1:]) ** 2).sum(axis=2))
     np.testing.assert_array_equal(which, np.argsort(exact, axis=1)[:, :3])
     np.testing.assert_allclose(distance, np.sort(exact, axis=1)[:, :3], rtol=1e-6, atol=1e-12)

@@ -12,7 +12,19 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 
 from distributed.comm.tcp import TCP  # noqa: E402
 
-from labelfold import CNMF, DRSVM, KLNMF, LDA, LSDR, PCALS, SSDR, SSNMF, NMFAlpha, Recipe  # noqa: E402
+from labelfold import (  # noqa: E402
+    CNMF,
+    DRSVM,
+    KLNMF,
+    LDA,
+    LSDR,
+    PCALS,
+    SSDR,
+    SSNMF,
+    LabelFold,
+    NMFAlpha,
+    Recipe,
+)
 from labelfold.factorization import _klnmf as _starts  # noqa: E402
 from labelfold.rows import _threads as threads  # noqa: E402
 from labelfold.tables import _recipe  # noqa: E402
@@ -151,3 +163,39 @@ def test_a_recipe_moves_a_sample_and_counts(moved, monkeypatch):
     for bytes_of in (of_fit, of_transform):
         assert bytes_of[FEW] > 1000
         assert bytes_of[MANY] - bytes_of[FEW] < 0.1 * (MANY - FEW) + 0.3 * bytes_of[FEW]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_label_fold_moves_nothing_of_the_size_of_the_rows(moved):
+    few, many = 12_000, 60_000  # anchors are means of a sample, which the fewer rows are more than
+    of_calls = {}
+    for n in (few, many):
+        X, y, fold, counts = made(n), labels(n), LabelFold(n_anchors=50), []
+        calls = (
+            lambda X=X, y=y, fold=fold: fold.fit(X, y).embedding_,
+            lambda fold=fold: fold.transduction_,
+            lambda X=X, fold=fold: fold.transform(X),
+            lambda X=X, fold=fold: fold.predict(X),
+            lambda X=X, fold=fold: fold.predict_proba(X),
+            lambda y=y, fold=fold: fold.refit(np.where(y == 0, 1, y)).label_distributions_,
+        )
+        for call in calls:
+            before, made_rows = moved[0], call()
+            assert isinstance(made_rows, da.Array)
+            assert made_rows.chunks[0] == X.chunks[0]
+            distributed.wait(made_rows.persist())
+            counts.append(moved[0] - before)
+        of_calls[n] = counts
+    for small, large in zip(of_calls[few], of_calls[many], strict=True):
+        assert large - small < 0.5 * (many - few) + 0.3 * small
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_label_fold_on_workers_is_that_of_memory(moved):
+    X, y = made(FEW), labels(FEW)
+    there, here = LabelFold(n_anchors=100).fit(X, y), LabelFold(n_anchors=100).fit(X.compute(), y)
+    np.testing.assert_allclose(there.embedding_.compute(), here.embedding_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(there.transduction_.compute(), here.transduction_)
+    np.testing.assert_allclose(there.predict_proba(X).compute(), here.predict_proba(X.compute()), atol=1e-8)
+    kept = pickle.loads(pickle.dumps(there))
+    np.testing.assert_array_equal(kept.predict(X.compute()), here.transduction_)

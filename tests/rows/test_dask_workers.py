@@ -15,7 +15,7 @@ import pytest
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
-from labelfold import LDA, SSNMF, Recipe  # noqa: E402
+from labelfold import LDA, SSNMF, LabelFold, Recipe  # noqa: E402
 from labelfold.rows import as_rows  # noqa: E402
 from labelfold.rows.adapters import _dask_workers  # noqa: E402
 from labelfold.rows.adapters._dask import _ROW_STATE, DaskRows  # noqa: E402
@@ -264,27 +264,35 @@ def test_rows_that_cannot_be_computed_again(client):
 
 
 @pytest.mark.filterwarnings("ignore:SSNMF stopped")
-def test_a_worker_killed_in_mid_fit(processes, monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "at", "learned"),
+    [
+        (SSNMF(2, max_iter=14, tol=0), 12, lambda model: model.components_),
+        (LabelFold(n_anchors=50), 14, lambda model: np.asarray(model.embedding_)),
+    ],
+    ids=["SSNMF", "LabelFold"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_killed_in_mid_fit(model, at, learned, processes, monkeypatch):
     """By the system, with a part of the rows and of the row state: the answer is the same."""
     with processes.as_current():
         X = persisted(processes, 6000)
         y = np.where(np.arange(6000) % 60, -1, np.arange(6000) // 60 % 3)
-        model = SSNMF(2, max_iter=14, tol=0)
-        want = model.fit(X, y).components_
+        want = learned(model.fit(X, y))
         victim = max(processes.run(os.getpid).values())
         passes, sweep = [], DaskRows.sweep
 
         def killing(self, *args, **options):
             passes.append(1)
-            if len(passes) == 12:
+            if len(passes) == at:
                 threading.Timer(0.005, os.kill, (victim, signal.SIGKILL)).start()
             return sweep(self, *args, **options)
 
         monkeypatch.setattr(DaskRows, "sweep", killing)
-        found = model.fit(X, y).components_
-        assert len(passes) > 12
+        found = learned(model.fit(X, y))
+        assert len(passes) > at
         assert victim not in processes.run(os.getpid).values()
-    np.testing.assert_allclose(found, want, rtol=1e-9)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])

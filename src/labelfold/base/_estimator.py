@@ -475,6 +475,11 @@ class Decisions(TaskScore):
     _target_gap: ClassVar[float] = 2.0
     # Whether a score of minus infinity can exclude a class.
     _rules_out: ClassVar[bool] = False
+    # Attributes that nothing needs once there are scores, or an embedding if the scores are computed from it.
+    _before_scores: ClassVar[tuple[str, ...]] = (
+        *("embedding_", "row_offsets_", "transduction_"),
+        *CALLBACKS,
+    )
 
     def _score_rows(self, rows: Rows) -> np.ndarray:
         """Return the scores of rows, by default from their embedding."""
@@ -493,10 +498,12 @@ class Decisions(TaskScore):
         -------
         scores : ndarray of shape (n,) or (n, c)
         """
-        F = self._scores_of_new(X)
+        return self._of_scores(X, "_as_scores")
+
+    def _as_scores(self, F: np.ndarray) -> np.ndarray:
         if not self._rules_out:
             F = finite(self, F)
-        return alike(X, F[:, 0] if self.task_ == "binary" else F)
+        return F[:, 0] if self.task_ == "binary" else F
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class, the labels or the numbers of each row.
@@ -511,7 +518,7 @@ class Decisions(TaskScore):
         y : ndarray of shape (n,) or (n, c)
             Classes, 0/1 for multi-label, numbers for regression.
         """
-        return alike(X, self._decide(self._scores_of_new(X)))
+        return self._of_scores(X, "_decide")
 
     @available_if(classifies)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -530,7 +537,7 @@ class Decisions(TaskScore):
         p : ndarray of shape (n, c)
             Columns in the order of ``classes_``.
         """
-        return alike(X, self._shares(self._scores_of_new(X)))
+        return self._of_scores(X, "_shares")
 
     @available_if(classifies)
     def predict_log_proba(self, X: Any) -> np.ndarray:
@@ -545,19 +552,29 @@ class Decisions(TaskScore):
         -------
         log_p : ndarray of shape (n, c)
         """
-        return alike(X, log_probabilities(self._log_odds(self._scores_of_new(X)), self.task_))
+        return self._of_scores(X, "_log_shares")
 
-    def _scores_of_new(self, X: Any) -> np.ndarray:
+    def _log_shares(self, F: np.ndarray) -> np.ndarray:
+        return log_probabilities(self._log_odds(F), self.task_)
+
+    def _of_scores(self, X: Any, method: str) -> Any:
+        """Return what a method makes of the scores of new rows."""
         check_is_fitted(self)
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._score_rows(self._rows(X, reset=False))  # type: ignore[attr-defined]
+            rows = self._rows(X, reset=False)  # type: ignore[attr-defined]
+            made = rows.result(self._score_rows(rows), partial(_finished, self._after_scores(), method))
+        return alike(X, made)
+
+    def _after_scores(self) -> Any:
+        """Return the estimator without what only scores need, so that it can be sent to the workers of a cluster."""
+        own = object.__new__(type(self))
+        vars(own).update({name: a for name, a in vars(self).items() if name not in self._before_scores})
+        return own
 
     def _transduce(self, rows: Rows, H: Any, labels: Labels) -> Any:
         """Return a label for every training row: the given one, or the one predicted from its row of H."""
-        left_out = ("embedding_", "row_offsets_", "transduction_", *CALLBACKS)
-        own = object.__new__(type(self))
-        vars(own).update({name: value for name, value in vars(self).items() if name not in left_out})
-        return rows.result(H, partial(_decided, own), at=(labels.index, labels.decode(labels.values)))
+        given = labels.decode(labels.values)
+        return rows.result(H, partial(_decided, self._after_scores()), at=(labels.index, given))
 
     def _scores_of(self, H: np.ndarray) -> np.ndarray:
         """Return the scores of rows from their embedding."""
@@ -634,6 +651,11 @@ class LinearScores:
 
     def _of_one_number(self) -> bool:
         return self.task_ == "regression" and getattr(self, "_flat", False)
+
+
+def _finished(estimator: Decisions, method: str, F: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return getattr(estimator, method)(F.astype(np.float64, copy=False))
 
 
 def _decided(estimator: Decisions, H: np.ndarray) -> np.ndarray:

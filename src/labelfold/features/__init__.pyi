@@ -1,5 +1,6 @@
 from ._anchors import (
     anchor_spaces as anchor_spaces,
+    parted as parted,
 )
 from ._forms import (
     FORMS as FORMS,

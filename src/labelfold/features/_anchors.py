@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property, partial
-from itertools import chain
-from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,9 +30,14 @@ from labelfold.rows import (
     Featurized,
     Rows,
     SquaredDistances,
+    any_array,
+    beside,
+    cast,
     dense,
     dense_block_rows,
-    n_threads,
+    double,
+    library_of,
+    on_device,
     run_jobs,
     to_host,
 )
@@ -49,9 +52,14 @@ _ALL_ROWS = 1.5
 # Budget of memory: up to this many entries (32 MB) anchors are means of rows, which are dense. Beyond it each anchor
 # is one of the rows, which may be sparse.
 _DENSE_ENTRIES = 4_000_000
+# Anchors of at most this many entries are centred in each search: with these the search of a single row takes 1.6
+# times as long, with four times as many entries 3 to 6 times (benchmarks/limits.py --only anchors).
+_CENTRED_ENTRIES = 131_072
 # About the square root of the round-off of float64. Eigenvalues sigma^2 below it are left out, since u_j is divided
 # by sigma_j; those within it of 1 count as 1.
 _TOLERANCE = 1e-8
+# Budget of memory: number of rows whose weights of all anchors are dense at a time on a device.
+_ROWS_AT_ONCE = 100_000
 # Squared distances below this many times the round-off of squared norms are set to 0.
 _ROUND_OFF = 16
 
@@ -78,6 +86,8 @@ class Anchors(BaseEstimator):
 
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
+        if on_device(X):
+            return self._nearest_on_device(X, k)
         n, m = X.shape[0], self.points.shape[0]
         distance, which = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
         step = dense_block_rows(8 * m)
@@ -87,6 +97,31 @@ class Anchors(BaseEstimator):
             found, which[some] = _nearest(squares, norms, self._squares.norms, k)
             distance[some] = np.sqrt(found)
         return distance, which
+
+    def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
+        """Return the same for an array of another library, by the same rules for ties."""
+        xp, m = library_of(X), self.points.shape[0]
+        squares, norms = self._squares.with_norms(X)
+        found, which = _smallest(xp, squares, min(k + 1, m))
+        there = xp.reshape(xp.take(beside(X, self._squares.norms), xp.reshape(which, (-1,))), which.shape)
+        lost = _ROUND_OFF * float(np.finfo(np.float64).eps) * (norms[:, None] + there)
+        found = xp.where(found <= lost, xp.zeros_like(found), found)
+        apart = (found[:, 1:] - found[:, :-1]) > lost[:, 1:]
+        steps = xp.concat([xp.zeros_like(which[:, :1]), cast(apart, which.dtype)], axis=1)
+        group = xp.cumulative_sum(steps, axis=1)
+        order = xp.argsort(group * m + which, axis=1)
+        distance = xp.sqrt(xp.take_along_axis(found, order, axis=1))[:, :k]
+        which = xp.take_along_axis(which, order, axis=1)[:, :k]
+        tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1])) if k < m else ()
+        if len(tied):  # for the last place: rare
+            some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
+            place = np.arange(X.shape[0])
+            place[tied] = X.shape[0] + np.arange(len(tied))
+            distance, which = (
+                xp.take(xp.concat([part, cast(beside(X, own), part.dtype)]), beside(X, place), axis=0)
+                for part, own in zip((distance, which), some, strict=True)
+            )
+        return _finite(distance), which
 
 
 def _nearest(
@@ -107,6 +142,15 @@ def _nearest(
         found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
         tied = tied[group[:, k - 1] == group[:, -1]]
     return found[:, :k], which[:, :k]
+
+
+def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
+    """Return the k smallest entries of each row of a device's array, ascending, and their columns."""
+    if hasattr(xp, "topk"):  # torch has it, the standard does not
+        values, which = xp.topk(D, k, dim=1, largest=False)
+        return values, which
+    which = xp.argsort(D, axis=1)[:, :k]
+    return xp.take_along_axis(D, which, axis=1), which
 
 
 def _ties_in_order(
@@ -135,35 +179,85 @@ def _ties_in_order(
     return found, which, group
 
 
-def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances (n, k) and indices (n, k) of each row's nearest anchors, in one pass."""
+def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> Any:
+    """Return the distances and the indices of each row's k nearest anchors, (n, 2k), stored with the rows."""
     with np.errstate(over="ignore"):  # overflow in the precision of the rows is refused
-        found = rows.get(Featurized(rows, partial(_distances_and_indices, anchors, k)).values())
-    return _finite(found[:, :k].copy()), found[:, k:].astype(np.int32)
+        return Featurized(rows, partial(_distances_and_indices, anchors, k)).values()
 
 
-def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> np.ndarray:
-    return np.hstack(anchors.nearest(X, k))
+def parted(found: Any) -> tuple[Any, Any]:
+    """Return the distances and the indices that `nearest_anchors` found for some rows."""
+    k = found.shape[1] // 2
+    return found[:, :k], cast(found[:, k:], library_of(found).int64)
 
 
-def _finite(distance: np.ndarray) -> np.ndarray:
-    if not np.isfinite(distance).all():
+@any_array
+def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> Any:
+    distance, which = anchors.nearest(X, k)
+    xp = library_of(distance)
+    return xp.concat([distance, xp.astype(which, distance.dtype)], axis=1)
+
+
+def _finite(distance: Any) -> Any:
+    xp = library_of(distance)
+    if not bool(xp.all(xp.isfinite(distance))):
         raise ValueError("the squares of X overflow; scale X to about 1")
     return distance
 
 
-def joined(distance: np.ndarray, which: np.ndarray, n_neighbors: int, n_anchors: int) -> sparse.csr_array:
+def joined(distance: Any, which: Any, n_neighbors: int, n_anchors: int) -> Any:
     """Return Z (n, m): each row's weights of its nearest anchors, exp(-4 d^2 / d_s^2), divided by their sum.
 
-    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal.
+    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal. Z is a ``csr_array``, or
+    for arrays of a device `JoinedRows`.
     """
-    d, s = distance[:, :n_neighbors].astype(np.float64), n_neighbors
+    xp, s = library_of(distance), n_neighbors
+    d = double(distance[:, :s])
     last = d[:, -1:]
-    ratio = np.divide(d, last, out=np.zeros_like(d), where=last > 0)
-    w = np.exp(-4 * ratio**2)
-    w /= w.sum(axis=1, keepdims=True)
+    w = xp.exp(
+        -4 * xp.where(last > 0, d / xp.where(last > 0, last, xp.ones_like(last)), xp.zeros_like(d)) ** 2
+    )
+    w = w / xp.sum(w, axis=1, keepdims=True)
+    if on_device(w):
+        return JoinedRows(w, which[:, :s], n_anchors)
     ends = np.arange(0, s * len(d) + 1, s)
     return sparse.csr_array((w.ravel(), which[:, :s].ravel(), ends), shape=(len(d), n_anchors))
+
+
+class JoinedRows:
+    """Z of rows on a device: s weights (n, s) a row, and the anchors (n, s) that they belong to, of m."""
+
+    def __init__(self, weights: Any, which: Any, n_anchors: int) -> None:
+        self.weights, self.which, self.n_anchors = weights, which, n_anchors
+
+    def __matmul__(self, coef: np.ndarray) -> Any:
+        xp = library_of(self.weights)
+        coef = beside(self.weights, coef)
+        parts = (
+            self.weights[:, j : j + 1] * xp.take(coef, self.which[:, j], axis=0)
+            for j in range(self.weights.shape[1])
+        )
+        return sum(parts, start=xp.zeros_like(coef[:1, :]))
+
+    def sums(self, weights: Any = None) -> tuple[Any, Any]:
+        """Return Z'DZ and Z'D1 for rows with weights D."""
+        xp, m = library_of(self.weights), self.n_anchors
+        every = beside(self.weights, np.arange(m))[None, :]
+        products, mass = 0.0, 0.0
+        for start in range(0, self.which.shape[0], _ROWS_AT_ONCE):
+            some = slice(start, min(start + _ROWS_AT_ONCE, self.which.shape[0]))
+            Z = _scattered(xp, self.weights[some, :], self.which[some, :], every)
+            weighted = Z if weights is None else Z * weights[some][:, None]
+            products, mass = products + weighted.T @ Z, mass + xp.sum(weighted, axis=0)
+        return products, mass
+
+
+def _scattered(xp: Any, weights: Any, which: Any, every: Any) -> Any:
+    """Return Z as a dense array."""
+    if hasattr(xp, "scatter_add"):  # torch has it, the standard does not
+        return xp.scatter_add(xp.zeros_like(weights[:, :1]) + xp.zeros_like(every), 1, which, weights)
+    columns = range(weights.shape[1])
+    return sum(xp.where(which[:, j : j + 1] == every, weights[:, j : j + 1], 0.0) for j in columns)
 
 
 class AnchorGraph(NamedTuple):
@@ -184,28 +278,30 @@ class AnchorGraph(NamedTuple):
     n_pieces: int
 
 
-def anchor_graph(
-    Z: sparse.csr_array, n_components: int = 150, weights: np.ndarray | None = None
-) -> AnchorGraph:
-    """Return the smoothest functions on the graph Z Lambda^-1 Z' of the rows of Z, the constant one left out.
+def anchor_graph(products: np.ndarray, mass: np.ndarray, n: float, n_components: int = 150) -> AnchorGraph:
+    """Return the smoothest functions on the graph Z Lambda^-1 Z' of n rows, the constant one left out.
 
-    With weights D of the rows Lambda is diag(Z'D1), and Z'DZ takes the place of Z'Z.
+    Parameters
+    ----------
+    products, mass : ndarray of shape (m, m), (m,)
+        Z'Z and Z'1. With weights D of the rows Z'DZ and Z'D1.
+    n : float
+        Number of rows, or their total weight.
+    n_components : int
+        Maximum number of functions.
     """
-    n, m = Z.shape
-    mass = np.asarray(Z.sum(axis=0)).ravel() if weights is None else Z.T @ weights
-    if weights is not None:
-        n, Z = weights.sum(), sparse.csr_array(sparse.diags_array(np.sqrt(weights)) @ Z)
     root = np.where(mass > 0, 1 / np.sqrt(np.where(mass > 0, mass, 1.0)), 0.0)  # Lambda^-1/2
     used = np.flatnonzero(root)
-    A = (Z.T @ Z).tocsr()[used][:, used].toarray() * np.outer(root[used], root[used])
+    A = products[np.ix_(used, used)] * root[used, None]
+    A *= root[used]
     constant = np.sqrt(mass[used] / n)  # the eigenvector of the constant function, sigma = 1
-    A -= np.outer(constant, constant)
+    A -= constant[:, None] * constant
     largest = [max(0, len(A) - n_components), len(A) - 1]
     squares, V = linalg.eigh(A, subset_by_index=largest, overwrite_a=True, check_finite=False)
     squares, V = np.minimum(squares[::-1], 1.0), V[:, ::-1]
     keep = squares > _TOLERANCE
     squares, V = squares[keep], V[:, keep]
-    found = np.zeros((m, len(squares)))
+    found = np.zeros((len(mass), len(squares)))
     found[used] = root[used, None] * V / np.sqrt(squares)
     return AnchorGraph(1 - squares, found, 1 + int((squares > 1 - _TOLERANCE).sum()))
 
@@ -218,13 +314,13 @@ class AnchorSpace:
     anchors : Anchors
     k : int
         Number of nearest anchors to search.
-    nearest : tuple of ndarray
-        Distances (n, k) and indices (n, k) of each training row's nearest anchors; empty in a saved model.
+    nearest : array of shape (n, 2k) or None
+        What `nearest_anchors` found for the training rows, stored with them; None in a saved model.
     graphs : dict of int to AnchorGraph
         The smoothest functions on the graph of the s nearest anchors, by s; empty in a saved model.
     """
 
-    def __init__(self, anchors: Anchors, k: int, nearest: tuple[Any, ...] = ()) -> None:
+    def __init__(self, anchors: Anchors, k: int, nearest: Any = None) -> None:
         self.anchors, self.k, self.nearest = anchors, k, nearest
         self.graphs: dict[int, AnchorGraph] = {}
 
@@ -283,28 +379,34 @@ def anchor_spaces(
         within = Featurized(rows, axes.first(q)) if q else rows
         spaces[q] = AnchorSpace(anchors, k, nearest_anchors(within, anchors, k))
 
-    def make_graphs(some: list[tuple[int, int]], stop: Event) -> list[tuple[AnchorGraph | None, str]]:
-        return [_graph(spaces[q], s, weights) for q, s in some if not stop.is_set()]
-
     todo = [(q, s) for q in spaces for s in sizes[q]]
-    jobs = [todo[i :: n_threads()] for i in range(min(len(todo), n_threads()))]
-    for (q, s), (found, why) in zip(chain(*jobs), chain(*run_jobs(make_graphs, jobs)), strict=True):
-        if found is None:
-            reasons[q, s] = why
+    sums = {}
+    for q, s in todo:
+        m = spaces[q].anchors.points.shape[0]
+        if s >= m:
+            reasons[q, s] = f"{s} neighbours of {m} different anchors would be all of them"
+        else:
+            given = () if weights is None else (weights,)
+            sums[q, s] = rows.sum_aligned(partial(_joined_sums, s, m), spaces[q].nearest, *given)
+    # The decompositions take longer than the sums.
+    total = n if weights is None else float(weights.sum())
+    made = run_jobs(lambda key, _: anchor_graph(*sums[key], total), list(sums))
+    for (q, s), found in zip(sums, made, strict=True):
+        if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
+            reasons[q, s] = f"the graph falls into {found.n_pieces} pieces"
         else:
             spaces[q].graphs[s] = found
     return spaces, reasons
 
 
-def _graph(space: AnchorSpace, s: int, weights: np.ndarray | None) -> tuple[AnchorGraph | None, str]:
-    """Return the graph of the s nearest anchors, or the reason why it cannot be used."""
-    m = space.anchors.points.shape[0]
-    if s >= m:
-        return None, f"{s} neighbours of {m} different anchors would be all of them"
-    found = anchor_graph(space.weights(space.nearest, s), weights=weights)
-    if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
-        return None, f"the graph falls into {found.n_pieces} pieces"
-    return found, ""
+@any_array
+def _joined_sums(s: int, m: int, nearest: Any, weights: Any = None) -> tuple[Any, Any]:
+    """Return Z'DZ and Z'D1 of some rows with weights D, from what `nearest_anchors` found for them."""
+    Z = joined(*parted(nearest), s, m)
+    if isinstance(Z, JoinedRows):
+        return Z.sums(weights)
+    weighted = Z if weights is None else sparse.csr_array(sparse.diags_array(weights) @ Z)
+    return (weighted.T @ Z).toarray(), np.asarray(weighted.sum(axis=0)).ravel()
 
 
 def _anchors(
@@ -327,14 +429,13 @@ def _anchors(
     C = some.get(Featurized(some, axes.first(max(spaces) or 50)).values())
     centres = cluster(C, n_anchors, random_state, None if weights is None else weights[chosen])
     found = {q: Anchors(np.ascontiguousarray(centres[:, :q])) for q in spaces}
-    if 0 in spaces:
-        within = Featurized(rows, axes.first(centres.shape[1]))
-        distance, which = nearest_anchors(within, Anchors(centres), 1)
+    if 0 in spaces:  # in all columns, from the same rows
+        distance, which = (part[:, 0] for part in Anchors(centres).nearest(C, 1))
         if len(centres) * d > _DENSE_ENTRIES:
-            near = distance[:, 0] if weights is None else np.where(weights > 0, distance[:, 0], np.inf)
-            points = rows.take(rows_around(near, which[:, 0])).whole().host()
+            near = distance if weights is None else np.where(weights[chosen] > 0, distance, np.inf)
+            points = some.take(rows_around(near, which)).whole().host()
         else:
-            points = means_around(rows, which[:, 0], len(centres), weights)
+            points = means_around(some, which, len(centres), None if weights is None else weights[chosen])
         found[0] = Anchors(points)
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,7 +19,12 @@ from labelfold.rows import (
     RowsWrapper,
     Weighted,
     as_rows,
+    beside,
+    cast,
     dense,
+    double,
+    interpolated,
+    library_of,
     on_entries,
     stored_values,
     to_host,
@@ -43,6 +49,7 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     """
 
     _needs_labels = False
+    takes_any_array = True
 
     @fitting
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -89,19 +96,10 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
     def kept(self, rows: Rows, max_bytes: float) -> tuple[Rows, float]:
         """Return the rows in this form, and the bytes that they take in memory.
 
-        They are in memory if ``max_bytes`` allows it, if necessary in float32; otherwise every pass computes them.
+        They are in memory if ``max_bytes`` allows it, if necessary in float32. Otherwise every pass computes them, as
+        it does in a cluster.
         """
-        found = self.of(rows)
-        if found is rows and rows.in_memory:
-            return rows, 0.0
-        size = found.shape[0] * found.row_bytes()
-        if size <= max_bytes:
-            return as_rows(found.whole().host()), size
-        # float32 halves dense rows only: sparse rows hold indices too
-        halves = found.dtype == np.float64 and not found.take(np.arange(1)).whole().is_sparse
-        if halves and size <= 2 * max_bytes:
-            return as_rows(found.get(found.map(_single)).astype(np.float32, copy=False)), size / 2
-        return found, 0.0
+        return rows.computed(self.of(rows), max_bytes)
 
     @property
     def keeps_zeros(self) -> bool:
@@ -164,9 +162,10 @@ class UnitVariance(ColumnForm):
     def apply(self, X: Any) -> Any:
         """Return rows with scaled columns."""
         if self.keeps_zeros:
-            return on_entries(X, np.multiply, self.scale_)
+            return on_entries(X, operator.mul, self.scale_)
         # The mean is subtracted in double precision, because the difference may overflow float32.
-        return ((dense(X) - self.mean_) * self.scale_).astype(X.dtype)
+        moved = (dense(X) - beside(X, self.mean_)) * beside(X, self.scale_)
+        return cast(moved, X.dtype)
 
 
 class Ranks(ColumnForm):
@@ -216,12 +215,7 @@ class Ranks(ColumnForm):
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the ranks of the entries."""
-        X = dense(X)
-        T = np.empty(X.shape, dtype=X.dtype, order="F")
-        for j in range(X.shape[1]):
-            here = slice(self.ends_[j], self.ends_[j + 1])
-            T[:, j] = np.interp(X[:, j], self.values_[here], self.ranks_[here])
-        return np.ascontiguousarray(T)
+        return interpolated(dense(X), self.ends_, self.values_, self.ranks_)
 
 
 class UnitRows(ColumnForm):
@@ -317,7 +311,7 @@ def _of_unit_length(X: Any) -> Any:
 
     In double precision, so that rows of every container agree in all digits of single precision.
     """
-    return unit_rows(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+    return cast(unit_rows(double(X)), X.dtype)
 
 
 def looks_like_counts(X: Any) -> bool:
@@ -433,18 +427,16 @@ def _occurrences(X: Block, weights: Any) -> np.ndarray:
     return np.asarray(present.T @ to_host(weights))
 
 
-def _weighted_count(X: np.ndarray, idf: np.ndarray) -> np.ndarray:
+def _weighted_count(X: Any, idf: Any) -> Any:
     """Return sign(x) (1 + log|x|) idf, 0 at 0; for counts, which are at least 1 if they are not 0."""
-    size = np.abs(X)
-    return np.where(size > 0, np.sign(X) * (1 + np.log(np.where(size >= 1, size, 1.0))), 0.0) * idf
+    xp = library_of(X)
+    size = xp.abs(X)
+    return xp.sign(X) * (1 + xp.log(xp.where(size >= 1, size, xp.ones_like(size)))) * idf
 
 
-def _signed_root(X: np.ndarray) -> np.ndarray:
-    return np.sign(X) * np.sqrt(np.abs(X))
-
-
-def _single(X: Block) -> Any:
-    return X.single().raw
+def _signed_root(X: Any) -> Any:
+    xp = library_of(X)
+    return xp.sign(X) * xp.sqrt(xp.abs(X))
 
 
 def mostly_zeros(rows: Rows) -> bool:

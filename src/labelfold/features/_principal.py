@@ -15,7 +15,7 @@ from labelfold.base import LinearReducer, fitting
 from labelfold.features._forms import mostly_zeros, scatter_rows, weighted_mean
 from labelfold.labels import read_weights
 from labelfold.numerics import randomized_svd, row_side_svd, signed
-from labelfold.rows import Rows
+from labelfold.rows import Rows, beside, cast
 from labelfold.utils import Interval
 
 # A d x d or n x n matrix up to twice this size is decomposed directly, in one pass.
@@ -123,6 +123,7 @@ class PrincipalAxes:
         Whether these are all axes of the rows, because their rank is smaller than the requested number.
     """
 
+    takes_any_array = True
     basis: np.ndarray
     deviations: np.ndarray
     mean: np.ndarray
@@ -137,7 +138,8 @@ class PrincipalAxes:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the coordinates (n, q) of some rows."""
-        return X @ self.basis.astype(X.dtype, copy=False) - self.offset.astype(X.dtype, copy=False)
+        basis, offset = (cast(beside(X, a), X.dtype) for a in (self.basis, self.offset))
+        return X @ basis - offset
 
     def first(self, q: int) -> PrincipalAxes:
         """Return the first q axes."""

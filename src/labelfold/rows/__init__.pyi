@@ -1,3 +1,14 @@
+from ._arrays import (
+    any_array as any_array,
+    beside as beside,
+    cast as cast,
+    double as double,
+    interpolated as interpolated,
+    library_of as library_of,
+    on_device as on_device,
+    product as product,
+    squared_norms as squared_norms,
+)
 from ._blocks import (
     Block as Block,
     dense_block_rows as dense_block_rows,
@@ -15,6 +26,7 @@ from ._distances import (
     SquaredDistances as SquaredDistances,
 )
 from ._host import (
+    centred_products as centred_products,
     dense as dense,
     dense_if_full as dense_if_full,
     divided_by_maximum as divided_by_maximum,

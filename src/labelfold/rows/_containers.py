@@ -204,6 +204,8 @@ def alike(X: Any, made: np.ndarray) -> Any:
     if made.dtype == np.float64 and not has_float64(xp, X):
         made = made.astype(np.float32)
     return to_device(xp, made, device(X))
+
+
 def check_fits(
     rows: Rows,
     estimator: str,

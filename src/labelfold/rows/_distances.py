@@ -1,4 +1,4 @@
-"""Distances of rows on the host from fixed points: squared Euclidean ones, and sums of absolute differences."""
+"""Distances of rows from fixed points: squared Euclidean ones, and sums of absolute differences."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.utils.extmath import row_norms
 
+from labelfold.rows._arrays import beside, double, library_of, on_device, product, squared_norms
 from labelfold.rows._host import dense, dense_if_full, short_indices
 
 
@@ -45,22 +45,23 @@ class SquaredDistances:
         if centred and not sparse.issparse(points):
             self._center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
             points = points - self._center
-        self.norms: np.ndarray = row_norms(points, squared=True)
+        self.norms: np.ndarray = squared_norms(points)
         self._columns = points.T.tocsr() if sparse.issparse(points) else np.ascontiguousarray(points.T)
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the squared distances (n, m) of rows X (n, p), an array or CSR matrix."""
-        return np.maximum(self.with_norms(X)[0], 0.0)
+        squares = self.with_norms(X)[0]
+        return library_of(squares).clip(squares, min=0.0)
 
     def with_norms(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the squared distances (n, m), which round-off may leave below 0, and the squared norms (n,)."""
-        X = X.astype(np.float64, copy=False)
+        X = double(X)
         if self._center is not None:
-            X = dense(X) - self._center
-        norms = row_norms(X, squared=True)
-        squares = -2.0 * dense(X @ self._columns)
+            X = dense(X) - beside(X, self._center)
+        norms = squared_norms(X)
+        squares = -2.0 * product(X, self._columns)
         squares += norms[:, None]
-        squares += self.norms
+        squares += beside(X, self.norms)
         return squares, norms
 
 
@@ -76,9 +77,18 @@ class AbsoluteDistances:
     def __init__(self, points: Any) -> None:
         self.points = points
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Any) -> Any:
         """Return the distances (n, m) of rows X (n, p), an array or CSR matrix."""
+        if on_device(X):
+            points = beside(X, np.asarray(dense(self.points), dtype=np.float64))
+            return _on_device(library_of(X), double(X), points)
         if sparse.issparse(X) and sparse.issparse(self.points) and X.shape[0]:
             # scikit-learn's loop over sparse rows needs 32-bit indices
             return manhattan_distances(short_indices(X), short_indices(self.points))
         return cdist(dense(X), dense(self.points), "cityblock")
+
+
+def _on_device(xp: Any, X: Any, Y: Any) -> Any:
+    if hasattr(xp, "cdist"):  # torch has it, the standard does not
+        return xp.cdist(X, Y, p=1.0)
+    return sum(xp.abs(X[:, j : j + 1] - Y[:, j][None, :]) for j in range(X.shape[1]))

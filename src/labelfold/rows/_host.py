@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labelfold.rows._arrays import beside, cast, on_device, unit_rows_on_device
 from labelfold.rows._blocks import dense_block_rows
 
 
@@ -38,6 +39,8 @@ def unit_rows(X: Any) -> Any:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
+    if on_device(X):
+        return unit_rows_on_device(X)
     X = divided_by_maximum(X)
     return _divided(X, np.sqrt(_by_row(np.add, stored_values(X) ** 2, X)))
 
@@ -92,9 +95,22 @@ def on_entries(X: Any, f: Callable[..., Any], *columns: np.ndarray) -> Any:
     array([[0., 8.]])
     """
     if not sparse.issparse(X):
-        return f(X, *columns).astype(X.dtype, copy=False)
+        made = f(X, *(beside(X, column) for column in columns))
+        return cast(made, X.dtype)
     data = f(X.data, *(column[X.indices] for column in columns))
     return sparse.csr_array((data.astype(X.dtype, copy=False), X.indices, X.indptr), shape=X.shape)
+
+
+def centred_products(X: Any, Y: Any, mean: np.ndarray) -> np.ndarray:
+    """Return the inner products of two sets of rows after a mean is subtracted; sparse rows stay sparse.
+
+    >>> centred_products(np.array([[1.0, 3.0]]), np.array([[2.0, 4.0]]), np.array([1.0, 2.0]))
+    array([[2.]])
+    """
+    # Not row-wise: products of rows with rows, whose difference to the mean is dense.
+    if not sparse.issparse(X):
+        return (X - mean) @ (Y - mean).T
+    return (X @ Y.T).toarray() - (X @ mean)[:, None] - Y @ mean + mean @ mean
 
 
 def row_hashes(X: Any) -> np.ndarray:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from operator import methodcaller
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block, dense_block_rows
 from labelfold.rows._sums import Accumulator, Term
+from labelfold.rows.adapters._device_blocks import takes_any_array
 
 RowFunction = Callable[..., Any]
 
@@ -173,9 +175,7 @@ class Rows(ABC):
 
     def sum_aligned(self, f: Callable[..., Any], *aligned: Any) -> Any:
         """Return the sums of ``f(*aligned_blocks)`` over row-aligned arrays alone, without a pass over X."""
-        sums = Accumulator()
-        sums.add(f(*map(self.get, aligned)))
-        return sums.finish()
+        return sums_by_shares(f, [self.get(a) for a in aligned]).finish()
 
     def result(
         self, h: Any, f: Callable[[np.ndarray], np.ndarray] | None = None, at: tuple[Any, ...] | None = None
@@ -208,6 +208,24 @@ class Rows(ABC):
     def whole(self) -> Block:
         """Return all rows as one block in memory; only for few rows."""
         return self.take(np.arange(self.shape[0])).whole()
+
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return a wrapper of these rows as rows that no pass computes again, and the bytes that they take.
+
+        The wrapper itself is returned if they would take more than ``max_bytes``, also in float32; and in a cluster.
+        """
+        from labelfold.rows._containers import as_rows
+
+        if wrapped is self and self.in_memory:
+            return self, 0.0
+        size = wrapped.shape[0] * wrapped.row_bytes()
+        if size <= max_bytes:
+            return as_rows(wrapped.whole().host()), size
+        # float32 halves dense rows only: sparse rows hold indices too
+        halves = wrapped.dtype == np.float64 and not wrapped.take(np.arange(1)).whole().is_sparse
+        if halves and size <= 2 * max_bytes:
+            return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False)), size / 2
+        return wrapped, 0.0
 
     def narrow(self) -> Block | None:
         """Return sparse rows in memory as one block without columns of zeros; None for all other rows."""
@@ -242,6 +260,18 @@ class Rows(ABC):
         return self.sum(_squared_norm)
 
 
+def sums_by_shares(f: Callable[..., Any], arrays: Sequence[np.ndarray]) -> Accumulator:
+    """Return the sums of ``f(*arrays)`` over rows, one part of the rows for each thread."""
+
+    def work(part: slice, stop: Event) -> Accumulator:
+        sums = Accumulator()
+        sums.add(f(*(a[part] for a in arrays)))
+        return sums
+
+    jobs = threads.shares(len(arrays[0]), sum(a.size for a in arrays))
+    return reduce(Accumulator.merge, threads.run_jobs(work, jobs))
+
+
 def spread_values(start: int, stop: int, index: np.ndarray, values: np.ndarray, rest: Any) -> np.ndarray:
     """Return the entries from start to stop of an array with ``values`` at ``index`` and ``rest`` elsewhere.
 
@@ -261,6 +291,10 @@ def result_and_sums(made: Any, returns: str) -> tuple[Any, Any]:
 
 def _transposed(X: Block, H: Any) -> Term:
     return X.t(H)
+
+
+def _single(X: Block) -> Any:
+    return X.single().raw
 
 
 def _squared_norm(X: Block) -> Any:
@@ -433,7 +467,8 @@ class Featurized(RowsWrapper):
     Parameters
     ----------
     rows : Rows
-        Any rows; rows on a device are copied to the host for the map.
+        Any rows. Rows on a device are copied to the host for a map that does not take arrays of every library (see
+        `any_array`).
     transform : callable
         Takes some rows (a NumPy array or ``csr_array``) and returns as many dense rows, for example the ``transform``
         of a fitted scikit-learn Nystroem.
@@ -455,7 +490,10 @@ class Featurized(RowsWrapper):
         if width is None:
             width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
-        self._most_rows = dense_block_rows(self.row_bytes())
+        if rows.xp is np or not takes_any_array(
+            transform
+        ):  # blocks of a device are cut where the map is applied
+            self._most_rows = dense_block_rows(self.row_bytes())
 
     @staticmethod
     def wrap(block: Block, transform: Callable[..., Any]) -> Block:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from labelfold.features import scatter_rows, weighted_mean
+from labelfold.features import parted, scatter_rows, weighted_mean
 from labelfold.labels import Labels
 from labelfold.numerics import signed
-from labelfold.rows import Featurized, Rows
+from labelfold.rows import Block, Featurized, Rows, any_array, beside, library_of, product
 from labelfold.semi_supervised._trees import TreeNodes
 from labelfold.semi_supervised._views import (
     KERNELS,
@@ -57,9 +57,8 @@ class KernelScore:
     def __call__(self, rows: FormRows) -> np.ndarray:
         """Return the score of some rows, (n, c)."""
         D = self._distances(rows.points(self.space))
-        return np.sum(
-            [np.exp(-g * D) @ coef for g, coef in zip(self.widths, self.coefs, strict=True)], axis=0
-        )
+        exp = library_of(D).exp
+        return sum(exp(-g * D) @ beside(D, coef) for g, coef in zip(self.widths, self.coefs, strict=True))
 
 
 class FormScore:
@@ -139,7 +138,7 @@ class FormScore:
 
     def of_columns(self, rows: FormRows) -> np.ndarray:
         """Return the part of the score from columns and kernels."""
-        return sum((kernel(rows) for kernel in self.kernels), start=rows.T @ self.coef)
+        return sum((kernel(rows) for kernel in self.kernels), start=product(rows.T, self.coef))
 
     def of_graphs(self, rows: FormRows) -> Any:
         """Return the part of the score from graphs, (n, c), or 0."""
@@ -149,18 +148,22 @@ class FormScore:
             for s, coef in by_size.items()
         )
 
-    def of_formed(self, T: Any) -> np.ndarray:
-        """Return `of_columns` of rows in the form. For `Featurized`."""
-        return self.of_columns(self.map.without_anchors(T))
+    def of_found(self, *nearest: Any) -> Any:
+        """Return `of_graphs` of rows, given what was found in each space of `anchors`."""
+        found = {q: parted(some) for q, some in zip(self.anchors, nearest, strict=True)}
+        return self.of_graphs(FormRows(None, None, found, {}))
 
 
 class BlendedScores:
     """The blended score F, a function of one row. For `Featurized`."""
 
+    takes_any_array = True
+
     def __init__(self, forms: list[FormScore], bias: np.ndarray) -> None:
         self.forms, self.bias = forms, bias
         self.trees: TreeNodes | None = None
         self.share = 0.0  # share of the trees
+        self.shift = 0.0  # added to all scores
 
     def with_trees(self, trees: TreeNodes, share: float) -> BlendedScores:
         """Return the blend of these scores with those of trees."""
@@ -168,23 +171,32 @@ class BlendedScores:
         blended.trees, blended.share = trees, share
         return blended
 
+    def shifted(self, shift: float) -> BlendedScores:
+        """Return these scores plus a number."""
+        moved = copy(self)
+        moved.shift = shift
+        return moved
+
     def __call__(self, X: Any) -> np.ndarray:
         """Return F(x), (n, c)."""
-        F = sum((score(score.map(X)) for score in self.forms), start=np.tile(self.bias, (X.shape[0], 1)))
-        return F if self.trees is None else (1 - self.share) * F + self.share * self.trees(X)
+        constant = beside(X, np.tile(self.bias, (X.shape[0], 1)))
+        F = sum((score(score.map(X)) for score in self.forms), start=constant)
+        return (F if self.trees is None else (1 - self.share) * F + self.share * self.trees(X)) + self.shift
 
-    def of_training(self, views: list[FormViews], rows: Rows) -> np.ndarray:
-        """Return F of the training rows, whose nearest anchors are known."""
-        F, by_name = np.tile(self.bias, (rows.shape[0], 1)), {form.name: form for form in views}
+    def of_training(self, views: list[FormViews], rows: Rows) -> Any:
+        """Return F of the training rows, whose nearest anchors are known, stored with the rows."""
+        by_name = {form.name: form for form in views}
+        F = rows.map_aligned(partial(_repeated, self.bias))
         for score in self.forms:
             form = by_name[score.map.name]
-            nearest = {q: space.nearest for q, space in form.spaces.items()}
-            F = F + score.of_graphs(FormRows(None, None, nearest, {}))
+            if score.anchors:
+                nearest = [form.spaces[q].nearest for q in score.anchors]
+                F = rows.map_aligned(partial(_with_graphs, score), F, *nearest)
             if score.kernels or score.coef.any():
-                F = F + form.rows.get(Featurized(form.rows, score.of_formed).values())
+                F = form.rows.map(_with_columns, F, shared=(score,))
         if self.trees is not None:
-            F = (1 - self.share) * F + self.share * rows.get(Featurized(rows, self.trees).values())
-        return F
+            F = rows.map(_with_trees, F, shared=(self.trees, self.share))
+        return rows.map_aligned(partial(_plus, self.shift), F) if self.shift else F
 
     def by_kind(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         """Return the parts of F(x) by kind of view and form; principal views are part of the linear ones."""
@@ -203,8 +215,32 @@ class BlendedScores:
         return {**parts, (TREES.family, TREES.form): self.share * self.trees(X)}
 
 
+def _repeated(bias: np.ndarray, start: int, stop: int) -> np.ndarray:
+    return np.tile(bias, (stop - start, 1))
+
+
+@any_array
+def _with_graphs(score: FormScore, start: int, stop: int, F: Any, *nearest: Any) -> Any:
+    return F + score.of_found(*nearest)
+
+
+def _with_columns(X: Block, F: Any, score: FormScore) -> Any:
+    return F + score.of_columns(score.map.without_anchors(X.raw))
+
+
+def _with_trees(X: Block, F: Any, trees: TreeNodes, share: float) -> Any:
+    return (1 - share) * F + share * trees(X.raw)
+
+
+@any_array
+def _plus(shift: float, start: int, stop: int, F: Any) -> Any:
+    return F + shift
+
+
 class FoldEmbedding:
     """The embedding, a function of one row: (F(x) - mean) turn, then further components if any. For `Featurized`."""
+
+    takes_any_array = True
 
     def __init__(self, scores: BlendedScores, mean: np.ndarray, turn: np.ndarray) -> None:
         self.scores, self.mean, self.turn = scores, mean, turn
@@ -215,13 +251,19 @@ class FoldEmbedding:
     def __call__(self, X: Any) -> np.ndarray:
         """Return the embedding of some rows, (n, k)."""
         if self.further is None:
-            return (self.scores(X) - self.mean) @ self.turn
+            return self._discriminants(X)
         G = self.features(X)
-        return np.hstack([G[:, : self.turn.shape[1]], G @ self.further - self.shift])
+        further = product(G, self.further) - beside(G, self.shift)
+        return library_of(G).concat([G[:, : self.turn.shape[1]], further], axis=1)
 
     def features(self, X: Any) -> np.ndarray:
         """Return the discriminant coordinates and the blended features of some rows. For `Featurized`."""
-        return np.hstack([(self.scores(X) - self.mean) @ self.turn, *(blend(X) for blend in self.blends)])
+        Z = self._discriminants(X)
+        return library_of(Z).concat([Z, *(blend(X) for blend in self.blends)], axis=1)
+
+    def _discriminants(self, X: Any) -> Any:
+        F = self.scores(X)
+        return (F - beside(F, self.mean)) @ beside(F, self.turn)
 
 
 class BlendedFeatures:
@@ -259,23 +301,26 @@ class BlendedFeatures:
     def __call__(self, X: Any) -> np.ndarray:
         """Return the blended features of some rows."""
         rows = self.map(X)
-        parts = [rows.C[:, self.used] * self.size[self.used]]
+        xp = library_of(rows.C)
+        coordinates = xp.take(rows.C, beside(rows.C, self.used), axis=1)
+        parts = [coordinates * beside(rows.C, self.size[self.used])]
         parts += [self.map.anchor_weights(q, s, rows) @ turn for q, s, turn in self.graphs]
         for family, space, points, terms, root in self.kernels:
-            parts.append(_kernel(family, rows.points(space), points, terms) @ root)
-        return np.hstack(parts)
+            K = _kernel(family, rows.points(space), points, terms)
+            parts.append(K @ beside(K, root))
+        return xp.concat(parts, axis=1)
 
 
 def embed(
     scores: BlendedScores,
     weights: dict[View, float],
-    F: np.ndarray,
+    F: Any,
     labels: Labels,
     n_components: int | None,
     rows: Rows,
     forms: list[FormViews],
     row_weights: np.ndarray | None = None,
-) -> tuple[FoldEmbedding, np.ndarray]:
+) -> tuple[FoldEmbedding, Any]:
     """Return the map of rows to the embedding, and the embedding of the training rows.
 
     Parameters
@@ -283,8 +328,8 @@ def embed(
     scores : BlendedScores
     weights : dict of View to float
         The weight of each view.
-    F : ndarray of shape (n, c)
-        The scores of the training rows.
+    F : array of shape (n, c)
+        The scores of the training rows, stored with them.
     labels : Labels
     n_components : int or None
     rows : Rows
@@ -293,14 +338,22 @@ def embed(
     row_weights : ndarray of shape (n,), optional
         Weights of the training rows; all are 1 when None.
     """
-    mean, turn = second_stage(F[labels.index], labels)
+    mean, turn = second_stage(rows.pick(F, labels.index), labels)
     k = turn.shape[1] if n_components is None else n_components
     embedding = FoldEmbedding(scores, mean, turn[:, :k])
     if k > turn.shape[1]:
         _add_components(embedding, weights, k, labels.total, rows, forms, row_weights)
     if embedding.further is None:
-        return embedding, (F - mean) @ embedding.turn
-    return embedding, np.asarray(rows.get(Featurized(rows, embedding).values()), dtype=np.float64)
+        return embedding, rows.result(F, partial(_turned, mean, embedding.turn))
+    return embedding, rows.result(Featurized(rows, embedding).values(), _double)
+
+
+def _turned(mean: np.ndarray, turn: np.ndarray, F: np.ndarray) -> np.ndarray:
+    return (F - mean) @ turn
+
+
+def _double(Z: np.ndarray) -> np.ndarray:
+    return Z.astype(np.float64)
 
 
 def second_stage(F: np.ndarray, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
@@ -375,4 +428,5 @@ def _heavy(weights: np.ndarray, map: np.ndarray) -> np.ndarray:
 def _kernel(family: str, X: Any, points: Any, terms: list[tuple[float, float]]) -> np.ndarray:
     """Return the weighted sum of the kernels of one space."""
     D = distances(family, X, points)
-    return np.sum([weight * np.exp(-g * D) for g, weight in terms], axis=0)
+    exp = library_of(D).exp
+    return sum(weight * exp(-g * D) for g, weight in terms)

@@ -15,7 +15,7 @@ from labelfold.base import Decisions, HostRows, RowsTransformer, constraints, fi
 from labelfold.labels import Labels, class_weighted, read_weights
 from labelfold.model_selection import Groups, copies_of, read_groups
 from labelfold.numerics import MAX_GRAM_BYTES, nonnegative_numbers
-from labelfold.rows import Featurized, Rows, row_hashes, single_blas
+from labelfold.rows import Block, Featurized, Rows, row_hashes, single_blas
 from labelfold.saved import plain, rebuilt
 from labelfold.semi_supervised._blend import embed
 from labelfold.semi_supervised._calibration import calibrate
@@ -186,6 +186,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     loo_score_: float
 
     _allowed = ("binary", "multiclass", "multilabel", "regression")
+    _before_scores = (*Decisions._before_scores, *_NOT_SAVED, "_scores", "_embedding")
     _by_weight: list[View]
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -344,7 +345,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         """Return the probabilities of the training rows."""
         if not hasattr(self, "_train_scores") or self.task_ == "regression":
             raise AttributeError("label_distributions_ takes classes, and the training rows")
-        return self._shares(self._train_scores)
+        return self._train.result(self._train_scores, self._after_scores()._shares)
 
     def _chosen_ridges(self) -> np.ndarray:
         if self.ridges is None:
@@ -407,18 +408,24 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
                 "no view of X could be made, so every row is predicted alike; view_weights_ has the reasons"
             )
         self._keep_task(labels.task, labels.classes, labels.values.ndim == 1)
-        self._scores = found.scores
         self._store_weights(found, ridges, reasons)
         weights = dict(zip(found.views, found.weights.sum(axis=1).tolist(), strict=True))
         if full:
             self._by_weight = sorted(weights, key=lambda view: -weights[view])
-        self._calibrate(found.left_out, labels, groups, weighted.weights)
-        F = found.scores.of_training(forms, self._train)
+        shift = self._calibrate(found.left_out, labels, groups, weighted.weights)
+        self._scores = found.scores.shifted(shift)
+        self._train_scores = self._scores.of_training(forms, self._train)
         self._embedding, self.embedding_ = embed(
-            found.scores, weights, F, weighted, self.n_components, self._train, forms, self._weights
+            self._scores,
+            weights,
+            self._train_scores,
+            weighted,
+            self.n_components,
+            self._train,
+            forms,
+            self._weights,
         )
-        self._train_scores = F + self._shift
-        self.transduction_: Any = self._decide(self._train_scores)
+        self.transduction_: Any = self._train.result(self._train_scores, self._after_scores()._decide)
 
     def _groups_of(self, index: np.ndarray) -> Groups:
         """Return the groups of labelled rows: as given, or copies if there are more than chance explains."""
@@ -431,7 +438,8 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             # Other rows, as many as the budget for the rows in all forms allows.
             room = max(_OTHERS, int(self.max_gram_bytes / max(self._train.row_bytes(), 1)))
             others = np.setdiff1d(self._drawn[:room], index)
-            found = copies_of(own, row_hashes(self._train.take(others).whole().host()))
+            hashes = self._train.map(_hashes)
+            found = copies_of(own, self._train.pick(hashes, others))
             if found.beyond_chance:
                 return found.groups
         return Groups.single(len(index))
@@ -476,24 +484,22 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
 
     def _calibrate(
         self, left_out: np.ndarray, labels: Labels, groups: Groups, weights: np.ndarray | None
-    ) -> None:
-        """Calibrate probabilities on leave-one-out scores, and store leave-one-out predictions and score."""
-        self._steepness, self._shift, (self.loo_score_, *interval) = calibrate(
-            left_out, labels, groups, weights
-        )
+    ) -> float:
+        """Calibrate probabilities on leave-one-out scores, store these results, and return the shift of scores."""
+        self._steepness, shift, (self.loo_score_, *interval) = calibrate(left_out, labels, groups, weights)
         self.loo_interval_: tuple[float, ...] = tuple(interval)
-        left_out = left_out + self._shift
+        left_out = left_out + shift
         self.loo_predictions_: np.ndarray = self._decide(left_out)
         self.__dict__.pop("loo_confidence_", None)
         if self.task_ != "regression":
             p = self._shares(left_out)
             several = self.task_ == "multilabel"
             self.loo_confidence_: np.ndarray = np.maximum(p, 1 - p).prod(axis=1) if several else p.max(axis=1)
+        return shift
 
-    def _score_rows(self, rows: Rows) -> np.ndarray:
+    def _score_rows(self, rows: Rows) -> Any:
         with single_blas():  # for few rows, threads of BLAS would mostly wait for each other
-            F = rows.get(Featurized(rows, self._scores, width=len(self._scores.bias)).values())
-        return np.asarray(F, dtype=np.float64) + self._shift
+            return Featurized(rows, self._scores, width=len(self._scores.bias)).values()
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds, calibrated on leave-one-out scores."""
@@ -548,3 +554,7 @@ def unsupervised(fold: LabelFold, index: np.ndarray, n_coordinates: int = 20) ->
             T = form.rows.take(index).whole().double().host()
             parts.append(axes(T) / np.sqrt((axes.deviations**2).sum()))
     return np.hstack(parts)
+
+
+def _hashes(X: Block) -> np.ndarray:
+    return row_hashes(X.host())

@@ -19,7 +19,7 @@ from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
 from labelfold.model_selection import Groups
-from labelfold.rows import dense, dense_block_rows, n_threads, run_jobs
+from labelfold.rows import beside, dense, dense_block_rows, double, library_of, n_threads, on_device, run_jobs
 
 # Number of parts of the labelled rows; each is left out of some of the trees, as a fold of a 10-fold
 # cross-validation.
@@ -32,6 +32,8 @@ _MAX_LEAVES, _MAX_NUMBERS = 2000, 4_000_000
 # number of labels divided by the second value. Both were chosen by accuracy on the sets that
 # experiments/label_fold.py names.
 _MAX_SHARE, _ROWS_A_POWER = 0.5, 60
+# Budget of memory: number of trees that all rows of a block on a device walk through together.
+_TREES_AT_ONCE = 32
 # Budget of memory: number of places, of a row in a tree, that are walked at a time: their arrays fit into the cache.
 _PLACES = 40_000
 # After this many steps, places that have reached a leaf are left out of the walk.
@@ -219,6 +221,7 @@ class TreeNodes:
         Length of the longest path from a root to a leaf.
     """
 
+    takes_any_array = True
     roots: np.ndarray
     depth: int
     left: np.ndarray
@@ -259,6 +262,8 @@ class TreeNodes:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the mean value (n, c) of the leaves that rows X (n, d), an array or CSR matrix, reach."""
+        if on_device(X):
+            return self._mean_on_device(X)
         X = X[:, self.columns]
         middle, size = (None if part is None else part[self.columns] for part in (self.middle, self.size))
         slab = dense_block_rows(8 * X.shape[1])
@@ -271,6 +276,28 @@ class TreeNodes:
         ends = np.arange(0, n_trees * len(X) + 1, n_trees)
         reached = (np.ones(leaves.size), leaves.ravel(), ends)
         return sparse.csr_array(reached, shape=(len(X), len(self.values))) @ self.values / n_trees
+
+    def _mean_on_device(self, X: Any) -> Any:
+        """Return the mean for an array of another library, for many trees at once."""
+        xp = library_of(X)
+        middle, size = self.middle[self.columns], self.size[self.columns]
+        X = double(xp.take(X, beside(X, self.columns), axis=1))
+        X = xp.clip((X - beside(X, middle)) / beside(X, size), -_LARGEST, _LARGEST)
+        X = xp.astype(X, xp.float32)
+        column, left, right, threshold, values = (
+            beside(X, part) for part in (self.column, self.left, self.right, self.threshold, self.values)
+        )
+        total = xp.zeros_like(values[:1, :])
+        for some in np.array_split(self.roots, -(-len(self.roots) // _TREES_AT_ONCE)):
+            node = beside(X, np.tile(some, (X.shape[0], 1)))
+            for _ in range(self.depth):
+                flat = xp.reshape(node, (-1,))
+                own = xp.take_along_axis(X, xp.reshape(xp.take(column, flat), node.shape), axis=1)
+                goes_left = xp.reshape(own, (-1,)) <= xp.take(threshold, flat)
+                node = xp.reshape(xp.where(goes_left, xp.take(left, flat), xp.take(right, flat)), node.shape)
+            for t in range(node.shape[1]):
+                total = total + xp.take(values, node[:, t], axis=0)
+        return total / len(self.roots)
 
     def _leaves(self, X: np.ndarray) -> np.ndarray:
         """Return the leaf (n, trees) that each row reaches in each tree; X has the columns of `columns`."""

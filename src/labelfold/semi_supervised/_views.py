@@ -9,8 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from labelfold.features import FORMS, anchor_spaces, density, drawn_rows, looks_like_counts, principal_axes
-from labelfold.rows import AbsoluteDistances, Rows, SquaredDistances, dense
+from labelfold.features import (
+    FORMS,
+    anchor_spaces,
+    density,
+    drawn_rows,
+    looks_like_counts,
+    parted,
+    principal_axes,
+)
+from labelfold.rows import AbsoluteDistances, Rows, SquaredDistances, centred_products, dense
 
 FAMILIES = ("linear", "principal", "rbf", "laplace", "graph", "trees")
 # Families that "auto" uses for tables only. Absolute distances are costly in many columns and gain little there;
@@ -292,13 +300,14 @@ class FormViews(FormMap):
         sizes = {q: sorted({int(v.value) for v in graphs if v.space == q}) for q in {v.space for v in graphs}}
         self.spaces, why = anchor_spaces(self.rows, self.axes, sizes, n_anchors, seed, weights)
         self.reasons |= {view: why[view.graph] for view in graphs if view.graph in why}
-        drawn, drawn_weights, self.mean_absolute = None, None, 0.0
+        drawn: dict[tuple[str, int], np.ndarray] = {}
+        drawn_weights, self.mean_absolute = None, 0.0
         if any(view.family in KERNELS for view in views):
             chosen = drawn_rows(rows.shape[0], _KERNEL_ROWS, weights, seed)
-            drawn = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
-            drawn_weights = None if weights is None else weights[chosen]
-        if any(view.family == "laplace" for view in views):
-            self.mean_absolute = _mean_of_pairs(distances("laplace", drawn, drawn), drawn_weights)
+            T = self.rows.take(chosen).whole().host().astype(np.float64, copy=False)
+            drawn, drawn_weights = self._distances_of(T, views), None if weights is None else weights[chosen]
+        if ("laplace", 0) in drawn:
+            self.mean_absolute = _mean_of_pairs(drawn["laplace", 0], drawn_weights)
         self.scales: dict[View, float] = {}
         for view in views:
             scale = 0.0 if view in self.reasons else self._scale(view, drawn, drawn_weights)
@@ -337,7 +346,7 @@ class FormViews(FormMap):
     def of_training(self, index: np.ndarray) -> FormRows:
         """Return some training rows, whose nearest anchors are known."""
         T = self.rows.take(index).whole().double().host()
-        nearest = {q: tuple(part[index] for part in space.nearest) for q, space in self.spaces.items()}
+        nearest = {q: parted(self.rows.pick(space.nearest, index)) for q, space in self.spaces.items()}
         return FormRows(T, self.axes(T), nearest, {})
 
     def graph_weights(self, view: View) -> np.ndarray:
@@ -351,7 +360,16 @@ class FormViews(FormMap):
         spread = float((self.axes.deviations[: view.space] ** 2).sum()) if view.space else self.axes.total
         return view.value / (2 * spread)
 
-    def _scale(self, view: View, drawn: Any, weights: np.ndarray | None) -> float:
+    def _distances_of(self, T: Any, views: list[View]) -> dict[tuple[str, int], np.ndarray]:
+        """Return the distances between some rows, by the family and the space of the kernels."""
+        every = {(view.family, view.space) for view in views if view.family in KERNELS}
+        every |= {("laplace", 0) for family, _ in every if family == "laplace"}  # the unit of Laplace kernels
+        points = {q: self.axes.first(q)(T) if q else T for _, q in every}
+        return {(family, q): distances(family, points[q], points[q]) for family, q in sorted(every)}
+
+    def _scale(
+        self, view: View, drawn: dict[tuple[str, int], np.ndarray], weights: np.ndarray | None
+    ) -> float:
         """Return the mean squared norm of a view's features over all rows; for a kernel, over the drawn ones."""
         if view.family == "linear":
             return self.axes.total
@@ -359,8 +377,7 @@ class FormViews(FormMap):
             return float(((self.axes.deviations[: view.space or None] ** 2) ** (1 - view.value)).sum())
         if view.family == "graph":
             return float(self.graph_weights(view).sum() / self.total)
-        points = self.axes.first(view.space)(drawn) if view.space else drawn
-        K = np.exp(-self.width(view) * distances(view.family, points, points))
+        K = np.exp(-self.width(view) * drawn[view.family, view.space])
         return 1 - _mean_of_pairs(K, weights)
 
     def is_of_columns(self, view: View, n_labelled: int) -> bool:
@@ -398,7 +415,7 @@ class FormViews(FormMap):
             own, cross = ((dense(rows.T) - self.axes.mean) / np.sqrt(scale) for rows in (labelled, others))
             return Regressors(own, cross, False)
         if self.is_of_columns(view, n):
-            own, cross = (_linear_kernel(rows.T, labelled.T, self.axes.mean) for rows in (labelled, others))
+            own, cross = (centred_products(rows.T, labelled.T, self.axes.mean) for rows in (labelled, others))
             return Regressors(own / scale, cross / scale, True)
         if view.family in KERNELS:
             chosen = landmarks(n)
@@ -433,7 +450,7 @@ def distances(family: str, X: Any, Y: Any) -> np.ndarray:
     return distances_from(family, Y)(X)
 
 
-def distances_from(family: str, Y: Any) -> Callable[[Any], np.ndarray]:
+def distances_from(family: str, Y: Any) -> Callable[[Any], Any]:
     """Return the function of rows X that gives their distances from rows Y."""
     return AbsoluteDistances(Y) if family == "laplace" else SquaredDistances(Y)
 
@@ -443,14 +460,6 @@ def kernel_root(K: np.ndarray) -> np.ndarray:
     s, V = np.linalg.eigh((K + K.T) / 2)
     keep = s > ROUND_OFF * s[-1]
     return V[:, keep] / np.sqrt(s[keep])
-
-
-def _linear_kernel(T: Any, S: Any, mean: np.ndarray) -> np.ndarray:
-    """Return the inner products of two sets of rows after the mean is subtracted; sparse rows stay sparse."""
-    # Not row-wise: products of rows with rows, whose difference to the mean is dense.
-    if not sparse.issparse(T):
-        return (T - mean) @ (S - mean).T
-    return (T @ S.T).toarray() - (T @ mean)[:, None] - S @ mean + mean @ mean
 
 
 def _centred(K: np.ndarray, L: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

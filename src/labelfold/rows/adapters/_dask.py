@@ -324,6 +324,10 @@ class DaskRows(Rows):
         found[order] = np.concatenate(pieces) if pieces else found
         return found
 
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return the wrapper: the memory of the workers is for the rows and for row state."""
+        return wrapped, 0.0
+
     def take(self, index: np.ndarray) -> Rows:
         """Return the rows at ``index``; only the chunks that contain them are read."""
 

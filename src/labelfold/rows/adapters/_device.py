@@ -12,12 +12,14 @@ from array_api_compat import array_namespace, device
 from scipy import sparse
 
 from labelfold.rows._rows import RowFunction, Rows
+from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._device_blocks import (
     DeviceBlock,
     DeviceMatrix,
     all_to_device,
     in_float64,
     is_host,
+    takes_any_array,
     to_device,
     to_host,
 )
@@ -41,6 +43,9 @@ DEVICE_BYTES, MIN_DEVICE_BYTES, HOST_BYTES = 4_000_000_000, 1_000_000, 64_000_00
 # Budget: up to this many bytes of rows a pass runs on the host, where it takes about as long as the start of the
 # operations of a pass on a device.
 FEW_BYTES = 4_000_000
+
+# Budget: arrays that a function of row-aligned arrays makes take at most this many times the bytes of those.
+_BESIDE = 64
 
 # A centre is subtracted from products instead of the rows if its square is at most this share of the mean square of
 # every column. The products are then hardly larger before the subtraction than after it, and lose no digits.
@@ -162,6 +167,36 @@ class DeviceRows(LocalRows):
         """Return an array as NumPy."""
         return to_host(h)
 
+    def computed(self, wrapped: Rows, max_bytes: float) -> tuple[Rows, float]:
+        """Return a wrapper of these rows as rows on their device."""
+        size = wrapped.shape[0] * wrapped.row_bytes()
+        if wrapped is self or size > max_bytes:
+            return wrapped, 0.0
+        return DeviceRows(wrapped.map(_values)), size
+
+    def map_aligned(self, f: Any, *aligned: Any) -> Any:
+        """Return row results from row-aligned arrays alone, on the device if f takes its arrays."""
+        if not takes_any_array(f):
+            return super().map_aligned(f, *aligned)
+        made = DeviceResults(self.shape[0])
+        for a, b in self._aligned_cuts(aligned):
+            made.store(a, b, self.put(f(a, b, *(self.put(h)[a:b, ...] for h in aligned))))
+        return made.values
+
+    def sum_aligned(self, f: Any, *aligned: Any) -> Any:
+        """Return sums over row-aligned arrays alone, on the device if f takes its arrays."""
+        if not takes_any_array(f):
+            return super().sum_aligned(f, *aligned)
+        sums = Accumulator()
+        for a, b in self._aligned_cuts(aligned):
+            sums.add(f(*(self.put(h)[a:b, ...] for h in aligned)))
+        return sums.finish(to_host)
+
+    def _aligned_cuts(self, aligned: tuple[Any, ...]) -> Iterator[tuple[int, int]]:
+        """Yield the boundaries of blocks of row-aligned arrays."""
+        row = sum(int(np.prod(h.shape[1:])) * 8 for h in aligned) + 1
+        return pairwise(even_cuts(self.shape[0], max(1, self._bytes // (_BESIDE * row))).tolist())
+
     def result(self, h: Any, f: Any = None, at: tuple[Any, ...] | None = None) -> Any:
         """Return a row-aligned array for the user, on the host; a copy from a GPU is new, and not copied again."""
         if f is not None or self._is_host or isinstance(h, np.ndarray):
@@ -245,6 +280,10 @@ class DeviceRows(LocalRows):
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
             raise not_finite(float(X[row, column]), start + row, column)
+
+
+def _values(X: DeviceBlock) -> Any:
+    return X.raw
 
 
 class DeviceSparseRows(DeviceRows):

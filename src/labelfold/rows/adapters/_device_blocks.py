@@ -23,6 +23,9 @@ _PIECE = 8_000_000
 _MIN_LOCKED = 64_000
 # Budget: copies use at most this many bytes of page-locked memory, which stays allocated.
 _MAX_LOCKED = 64_000_000
+# Budget of memory: rows that a feature map takes at a time on a GPU and on the host, since it may make a thousand
+# numbers of a row.
+_APPLIED, _APPLIED_ON_HOST = 250_000, 2_000
 # Arrays that are copied together begin at multiples of this many numbers, where a device reads several at once.
 _APART = 64
 
@@ -217,8 +220,15 @@ class DeviceBlock(Block):
         return to_host(self.X)
 
     def apply(self, transform: Callable[[Any], Any]) -> DeviceBlock:
-        """Return the features of the rows, computed on the host."""
-        return DeviceBlock(self._converted(np.asarray(transform(self.dense())), self.dtype), self.xp)
+        """Return the features of the rows, computed on the device if the map takes its arrays."""
+        if not takes_any_array(transform):
+            return DeviceBlock(self._converted(np.asarray(transform(self.dense())), self.dtype), self.xp)
+        m, step = self.shape[0], _APPLIED_ON_HOST if is_host(device(self._stored)) else _APPLIED
+        made = [
+            self._converted(transform(self.X[at : min(at + step, m), ...]), self.dtype)
+            for at in range(0, max(1, m), step)
+        ]
+        return DeviceBlock(self.xp.concat(made, axis=0) if len(made) > 1 else made[0], self.xp)
 
     def double(self) -> DeviceBlock:
         """Return the rows in float64, where the device has it; products with them keep the digits of X."""
@@ -400,6 +410,17 @@ def _torch_dtype(dtype: np.dtype) -> Any:
     import torch
 
     return torch.from_numpy(np.empty(0, dtype=dtype)).dtype
+
+
+def takes_any_array(f: Any) -> bool:
+    """Return whether a function of rows says, by an attribute, that it takes arrays of every library.
+
+    The attribute ``takes_any_array`` (`any_array`) belongs to the function itself, to the object that it is a method
+    of, or to the function of a ``functools.partial``.
+    """
+    while isinstance(f, partial):
+        f = f.func
+    return bool(getattr(getattr(f, "__self__", f), "takes_any_array", False))
 
 
 def to_host(x: Any) -> Any:
