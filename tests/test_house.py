@@ -51,12 +51,11 @@ ASKING = {
     "app/compare/_data.py": 1,  # a sparse X is not searched for columns that tell which rows are labelled
     "app/label/_table.py": 1,  # the cells of a table, of an array and of a sparse matrix as text
     "app/registry/_adapters.py": 1,  # scikit-learn has other estimators for a sparse X
-    "features/_forms.py": 1,  # whether float32 halves what all rows take in memory
     "features/_kernel_map.py": 1,  # all rows are kept sparse, or all are centred
     "numerics/_linear_svm.py": 1,  # coordinate descent reads a dense and a sparse row in two loops
     "numerics/_ridge_regression.py": 1,  # iterations are tried on sparse rows only
     "semi_supervised/_graph.py": 2,  # the user's matrix of pairs of rows; neighbours among all rows
-    "semi_supervised/_views.py": 1,  # kernels of all rows at once
+    "semi_supervised/_trees.py": 1,  # a walk of all rows on a device, and of few rows in the cache
 }
 
 
@@ -288,7 +287,7 @@ def asks_for_a_container(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = ast.unparse(node.func).split(".")[-1]
-    if called in ("issparse", "isspmatrix", "is_array_api_obj"):
+    if called in ("issparse", "isspmatrix", "is_array_api_obj", "on_device"):
         return True
     words = ("sparse", "sp.", "memmap", "ndarray", "dask", "torch")
     return called == "isinstance" and any(word in ast.unparse(node.args[1]) for word in words)

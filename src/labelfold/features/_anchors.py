@@ -31,13 +31,12 @@ from labelfold.rows import (
     Rows,
     SquaredDistances,
     any_array,
-    beside,
     cast,
     dense,
-    dense_block_rows,
     double,
+    few_entries,
+    gram_of_entries,
     library_of,
-    on_device,
     run_jobs,
     to_host,
 )
@@ -58,10 +57,6 @@ _CENTRED_ENTRIES = 131_072
 # About the square root of the round-off of float64. Eigenvalues sigma^2 below it are left out, since u_j is divided
 # by sigma_j; those within it of 1 count as 1.
 _TOLERANCE = 1e-8
-# Budget of memory: number of rows whose weights of all anchors are dense at a time on a device.
-_ROWS_AT_ONCE = 100_000
-# Squared distances below this many times the round-off of squared norms are set to 0.
-_ROUND_OFF = 16
 
 
 class Anchors(BaseEstimator):
@@ -86,97 +81,7 @@ class Anchors(BaseEstimator):
 
     def nearest(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the distances (n, k) and indices (n, k) of the nearest anchors of some rows, nearest first."""
-        if on_device(X):
-            return self._nearest_on_device(X, k)
-        n, m = X.shape[0], self.points.shape[0]
-        distance, which = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
-        step = dense_block_rows(8 * m)
-        for start in range(0, n, step):
-            some = slice(start, start + step)
-            squares, norms = self._squares.with_norms(X[some].astype(self.points.dtype, copy=False))
-            found, which[some] = _nearest(squares, norms, self._squares.norms, k)
-            distance[some] = np.sqrt(found)
-        return distance, which
-
-    def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
-        """Return the same for an array of another library, by the same rules for ties."""
-        xp, m = library_of(X), self.points.shape[0]
-        squares, norms = self._squares.with_norms(X)
-        found, which = _smallest(xp, squares, min(k + 1, m))
-        there = xp.reshape(xp.take(beside(X, self._squares.norms), xp.reshape(which, (-1,))), which.shape)
-        lost = _ROUND_OFF * float(np.finfo(np.float64).eps) * (norms[:, None] + there)
-        found = xp.where(found <= lost, xp.zeros_like(found), found)
-        apart = (found[:, 1:] - found[:, :-1]) > lost[:, 1:]
-        steps = xp.concat([xp.zeros_like(which[:, :1]), cast(apart, which.dtype)], axis=1)
-        group = xp.cumulative_sum(steps, axis=1)
-        order = xp.argsort(group * m + which, axis=1)
-        distance = xp.sqrt(xp.take_along_axis(found, order, axis=1))[:, :k]
-        which = xp.take_along_axis(which, order, axis=1)[:, :k]
-        tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1])) if k < m else ()
-        if len(tied):  # for the last place: rare
-            some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
-            place = np.arange(X.shape[0])
-            place[tied] = X.shape[0] + np.arange(len(tied))
-            distance, which = (
-                xp.take(xp.concat([part, cast(beside(X, own), part.dtype)]), beside(X, place), axis=0)
-                for part, own in zip((distance, which), some, strict=True)
-            )
-        return _finite(distance), which
-
-
-def _nearest(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k smallest squared distances of each row and their anchors.
-
-    Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
-    ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
-    """
-    m = len(point_norms)
-    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
-    tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
-    for more in (min(4 * (k + 1), m), m):
-        if not len(tied):
-            break
-        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
-        found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
-        tied = tied[group[:, k - 1] == group[:, -1]]
-    return found[:, :k], which[:, :k]
-
-
-def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
-    """Return the k smallest entries of each row of a device's array, ascending, and their columns."""
-    if hasattr(xp, "topk"):  # torch has it, the standard does not
-        values, which = xp.topk(D, k, dim=1, largest=False)
-        return values, which
-    which = xp.argsort(D, axis=1)[:, :k]
-    return xp.take_along_axis(D, which, axis=1), which
-
-
-def _ties_in_order(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
-
-    The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
-    it would depend on the container.
-    """
-    each = np.arange(len(squares))[:, None]
-    if count < len(point_norms):
-        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
-        which = which[each, np.argsort(squares[each, which], axis=1)]
-    else:
-        which = np.argsort(squares, axis=1)
-    found = _finite(squares[each, which])
-    lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
-    found = np.where(found <= lost, 0.0, found)
-    apart = np.diff(found, axis=1) > lost[:, 1:]
-    group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
-    tied = np.flatnonzero(~apart.all(axis=1))
-    order = np.lexsort((which[tied], group[tied]))
-    tied = tied[:, None]
-    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
-    return found, which, group
+        return self._squares.nearest(X, k)
 
 
 def nearest_anchors(rows: Rows, anchors: Anchors, k: int) -> Any:
@@ -198,18 +103,11 @@ def _distances_and_indices(anchors: Anchors, k: int, X: Any) -> Any:
     return xp.concat([distance, xp.astype(which, distance.dtype)], axis=1)
 
 
-def _finite(distance: Any) -> Any:
-    xp = library_of(distance)
-    if not bool(xp.all(xp.isfinite(distance))):
-        raise ValueError("the squares of X overflow; scale X to about 1")
-    return distance
-
-
 def joined(distance: Any, which: Any, n_neighbors: int, n_anchors: int) -> Any:
     """Return Z (n, m): each row's weights of its nearest anchors, exp(-4 d^2 / d_s^2), divided by their sum.
 
-    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal. Z is a ``csr_array``, or
-    for arrays of a device `JoinedRows`.
+    d_s is the distance of the farthest of the s anchors. If it is 0, the weights are equal.
+    Z is what `few_entries` makes.
     """
     xp, s = library_of(distance), n_neighbors
     d = double(distance[:, :s])
@@ -218,46 +116,7 @@ def joined(distance: Any, which: Any, n_neighbors: int, n_anchors: int) -> Any:
         -4 * xp.where(last > 0, d / xp.where(last > 0, last, xp.ones_like(last)), xp.zeros_like(d)) ** 2
     )
     w = w / xp.sum(w, axis=1, keepdims=True)
-    if on_device(w):
-        return JoinedRows(w, which[:, :s], n_anchors)
-    ends = np.arange(0, s * len(d) + 1, s)
-    return sparse.csr_array((w.ravel(), which[:, :s].ravel(), ends), shape=(len(d), n_anchors))
-
-
-class JoinedRows:
-    """Z of rows on a device: s weights (n, s) a row, and the anchors (n, s) that they belong to, of m."""
-
-    def __init__(self, weights: Any, which: Any, n_anchors: int) -> None:
-        self.weights, self.which, self.n_anchors = weights, which, n_anchors
-
-    def __matmul__(self, coef: np.ndarray) -> Any:
-        xp = library_of(self.weights)
-        coef = beside(self.weights, coef)
-        parts = (
-            self.weights[:, j : j + 1] * xp.take(coef, self.which[:, j], axis=0)
-            for j in range(self.weights.shape[1])
-        )
-        return sum(parts, start=xp.zeros_like(coef[:1, :]))
-
-    def sums(self, weights: Any = None) -> tuple[Any, Any]:
-        """Return Z'DZ and Z'D1 for rows with weights D."""
-        xp, m = library_of(self.weights), self.n_anchors
-        every = beside(self.weights, np.arange(m))[None, :]
-        products, mass = 0.0, 0.0
-        for start in range(0, self.which.shape[0], _ROWS_AT_ONCE):
-            some = slice(start, min(start + _ROWS_AT_ONCE, self.which.shape[0]))
-            Z = _scattered(xp, self.weights[some, :], self.which[some, :], every)
-            weighted = Z if weights is None else Z * weights[some][:, None]
-            products, mass = products + weighted.T @ Z, mass + xp.sum(weighted, axis=0)
-        return products, mass
-
-
-def _scattered(xp: Any, weights: Any, which: Any, every: Any) -> Any:
-    """Return Z as a dense array."""
-    if hasattr(xp, "scatter_add"):  # torch has it, the standard does not
-        return xp.scatter_add(xp.zeros_like(weights[:, :1]) + xp.zeros_like(every), 1, which, weights)
-    columns = range(weights.shape[1])
-    return sum(xp.where(which[:, j : j + 1] == every, weights[:, j : j + 1], 0.0) for j in columns)
+    return few_entries(w, which[:, :s], n_anchors)
 
 
 class AnchorGraph(NamedTuple):
@@ -402,11 +261,7 @@ def anchor_spaces(
 @any_array
 def _joined_sums(s: int, m: int, nearest: Any, weights: Any = None) -> tuple[Any, Any]:
     """Return Z'DZ and Z'D1 of some rows with weights D, from what `nearest_anchors` found for them."""
-    Z = joined(*parted(nearest), s, m)
-    if isinstance(Z, JoinedRows):
-        return Z.sums(weights)
-    weighted = Z if weights is None else sparse.csr_array(sparse.diags_array(weights) @ Z)
-    return (weighted.T @ Z).toarray(), np.asarray(weighted.sum(axis=0)).ravel()
+    return gram_of_entries(joined(*parted(nearest), s, m), weights)
 
 
 def _anchors(

@@ -3,6 +3,8 @@ from ._arrays import (
     beside as beside,
     cast as cast,
     double as double,
+    few_entries as few_entries,
+    gram_of_entries as gram_of_entries,
     interpolated as interpolated,
     library_of as library_of,
     on_device as on_device,

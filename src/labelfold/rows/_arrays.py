@@ -18,6 +18,8 @@ from sklearn.utils.extmath import row_norms
 
 from labelfold.rows.adapters._device_blocks import has_float64, in_float64, to_device
 
+# Budget of memory: number of rows whose entries are dense at a time on a device.
+_ROWS_AT_ONCE = 100_000
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -134,3 +136,65 @@ def unit_rows_on_device(X: Any) -> Any:
         sizes = size(xp.abs(X))  # the largest entries first, so that squares do not overflow
         X = X / xp.where(sizes > 0, sizes, xp.ones_like(sizes))
     return X
+
+
+def few_entries(values: Any, columns: Any, n_columns: int) -> Any:
+    """Return rows with s entries each, given these (n, s) and their columns (n, s): on the host a ``csr_array``.
+
+    >>> few_entries(np.array([[2.0], [3.0]]), np.array([[1], [0]]), 2).toarray()
+    array([[0., 2.],
+           [3., 0.]])
+    """
+    if on_device(values):
+        return DeviceEntries(values, columns, n_columns)
+    n, s = values.shape
+    ends = np.arange(0, s * n + 1, s)
+    return sparse.csr_array((values.ravel(), columns.ravel(), ends), shape=(n, n_columns))
+
+
+def gram_of_entries(Z: Any, weights: Any = None) -> tuple[Any, Any]:
+    """Return Z'DZ and Z'D1 of rows made by `few_entries`, with weights D.
+
+    >>> gram_of_entries(few_entries(np.array([[2.0], [3.0]]), np.array([[1], [0]]), 2))[1]
+    array([3., 2.])
+    """
+    if isinstance(Z, DeviceEntries):
+        return Z.gram(weights)
+    weighted = Z if weights is None else sparse.csr_array(sparse.diags_array(weights) @ Z)
+    return (weighted.T @ Z).toarray(), np.asarray(weighted.sum(axis=0)).ravel()
+
+
+class DeviceEntries:
+    """Rows on a device with s entries each (n, s), in the columns (n, s) of m."""
+
+    def __init__(self, values: Any, columns: Any, n_columns: int) -> None:
+        self.values, self.columns, self.n_columns = values, columns, n_columns
+
+    def __matmul__(self, coef: np.ndarray) -> Any:
+        xp = library_of(self.values)
+        coef = beside(self.values, coef)
+        parts = (
+            self.values[:, j : j + 1] * xp.take(coef, self.columns[:, j], axis=0)
+            for j in range(self.values.shape[1])
+        )
+        return sum(parts, start=xp.zeros_like(coef[:1, :]))
+
+    def gram(self, weights: Any = None) -> tuple[Any, Any]:
+        """Return Z'DZ and Z'D1 of these rows Z, with weights D."""
+        xp, m = library_of(self.values), self.n_columns
+        every = beside(self.values, np.arange(m))[None, :]
+        products, mass = 0.0, 0.0
+        for start in range(0, self.columns.shape[0], _ROWS_AT_ONCE):
+            some = slice(start, min(start + _ROWS_AT_ONCE, self.columns.shape[0]))
+            Z = _scattered(xp, self.values[some, :], self.columns[some, :], every)
+            weighted = Z if weights is None else Z * weights[some][:, None]
+            products, mass = products + weighted.T @ Z, mass + xp.sum(weighted, axis=0)
+        return products, mass
+
+
+def _scattered(xp: Any, weights: Any, which: Any, every: Any) -> Any:
+    """Return Z as a dense array."""
+    if hasattr(xp, "scatter_add"):  # torch has it, the standard does not
+        return xp.scatter_add(xp.zeros_like(weights[:, :1]) + xp.zeros_like(every), 1, which, weights)
+    columns = range(weights.shape[1])
+    return sum(xp.where(which[:, j : j + 1] == every, weights[:, j : j + 1], 0.0) for j in columns)

@@ -9,8 +9,13 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from labelfold.rows._arrays import beside, double, library_of, on_device, product, squared_norms
+from labelfold.rows._arrays import beside, cast, double, library_of, on_device, product, squared_norms
+from labelfold.rows._blocks import dense_block_rows
 from labelfold.rows._host import dense, dense_if_full, short_indices
+from labelfold.rows.adapters._device_blocks import to_host
+
+# Squared distances below this many times the round-off of squared norms are set to 0.
+_ROUND_OFF = 16
 
 
 class SquaredDistances:
@@ -40,6 +45,7 @@ class SquaredDistances:
     """
 
     def __init__(self, points: Any, centred: bool = False) -> None:
+        self._dtype = points.dtype
         points = dense_if_full(points).astype(np.float64, copy=False)
         self._center: np.ndarray | None = None
         if centred and not sparse.issparse(points):
@@ -63,6 +69,111 @@ class SquaredDistances:
         squares += norms[:, None]
         squares += beside(X, self.norms)
         return squares, norms
+
+    def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
+        """Return the distances (n, k) and indices (n, k) of the nearest points of rows, nearest first.
+
+        Points at equal distances, up to round-off, are sorted by index, so that every container gives the same
+        answer. A distance that is all round-off is 0.
+        """
+        if on_device(X):
+            return self._nearest_on_device(X, k)
+        n, m = X.shape[0], len(self.norms)
+        distance, which = np.empty((n, k)), np.empty((n, k), dtype=np.intp)
+        step = dense_block_rows(8 * m)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            squares, norms = self.with_norms(X[some].astype(self._dtype, copy=False))
+            found, which[some] = _nearest(squares, norms, self.norms, k)
+            distance[some] = np.sqrt(found)
+        return distance, which
+
+    def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
+        """Return the same for an array of another library, by the same rules for ties."""
+        xp, m = library_of(X), len(self.norms)
+        squares, norms = self.with_norms(X)
+        found, which = _smallest(xp, squares, min(k + 1, m))
+        there = xp.reshape(xp.take(beside(X, self.norms), xp.reshape(which, (-1,))), which.shape)
+        lost = _ROUND_OFF * float(np.finfo(np.float64).eps) * (norms[:, None] + there)
+        found = xp.where(found <= lost, xp.zeros_like(found), found)
+        apart = (found[:, 1:] - found[:, :-1]) > lost[:, 1:]
+        steps = xp.concat([xp.zeros_like(which[:, :1]), cast(apart, which.dtype)], axis=1)
+        group = xp.cumulative_sum(steps, axis=1)
+        order = xp.argsort(group * m + which, axis=1)
+        distance = xp.sqrt(xp.take_along_axis(found, order, axis=1))[:, :k]
+        which = xp.take_along_axis(which, order, axis=1)[:, :k]
+        tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1])) if k < m else ()
+        if len(tied):  # for the last place: rare
+            some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
+            place = np.arange(X.shape[0])
+            place[tied] = X.shape[0] + np.arange(len(tied))
+            distance, which = (
+                xp.take(xp.concat([part, cast(beside(X, own), part.dtype)]), beside(X, place), axis=0)
+                for part, own in zip((distance, which), some, strict=True)
+            )
+        return _finite(distance), which
+
+
+def _nearest(
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k smallest squared distances of each row and their anchors.
+
+    Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
+    ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
+    """
+    m = len(point_norms)
+    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
+    tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
+    for more in (min(4 * (k + 1), m), m):
+        if not len(tied):
+            break
+        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
+        found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
+        tied = tied[group[:, k - 1] == group[:, -1]]
+    return found[:, :k], which[:, :k]
+
+
+def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
+    """Return the k smallest entries of each row of a device's array, ascending, and their columns."""
+    if hasattr(xp, "topk"):  # torch has it, the standard does not
+        values, which = xp.topk(D, k, dim=1, largest=False)
+        return values, which
+    which = xp.argsort(D, axis=1)[:, :k]
+    return xp.take_along_axis(D, which, axis=1), which
+
+
+def _ties_in_order(
+    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
+
+    The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
+    it would depend on the container.
+    """
+    each = np.arange(len(squares))[:, None]
+    if count < len(point_norms):
+        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
+        which = which[each, np.argsort(squares[each, which], axis=1)]
+    else:
+        which = np.argsort(squares, axis=1)
+    found = _finite(squares[each, which])
+    lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
+    found = np.where(found <= lost, 0.0, found)
+    apart = np.diff(found, axis=1) > lost[:, 1:]
+    group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
+    tied = np.flatnonzero(~apart.all(axis=1))
+    order = np.lexsort((which[tied], group[tied]))
+    tied = tied[:, None]
+    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
+    return found, which, group
+
+
+def _finite(distance: Any) -> Any:
+    xp = library_of(distance)
+    if not bool(xp.all(xp.isfinite(distance))):
+        raise ValueError("the squares of X overflow; scale X to about 1")
+    return distance
 
 
 class AbsoluteDistances:

@@ -8,7 +8,14 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj, is_cupy_array, is_torch_array
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_cupy_array,
+    is_dask_array,
+    is_torch_array,
+)
 
 from labelfold.rows import _threads as threads
 from labelfold.rows._blocks import Block
@@ -428,6 +435,8 @@ def to_host(x: Any) -> Any:
     if isinstance(x, np.ma.MaskedArray):
         return x
     if isinstance(x, np.ndarray | np.generic | float | int):
+        return np.asarray(x)
+    if is_dask_array(x):
         return np.asarray(x)
     if not is_array_api_obj(x):
         return x
