@@ -209,15 +209,17 @@ class CCA(OPLS):
         """Store the regression on the embedding, the directions of the targets, and the loadings of both sides."""
         made = summary.products(found)
         self._fit_regression(made, summary)
-        root, S = np.sqrt(found.s), summary.y_scatter
+        root, S, L = np.sqrt(found.s), summary.y_scatter, self._link(summary.y_scatter)
         self.correlations_ = root
-        self.y_components_: np.ndarray = (found.targets / root[:, None]) @ self._link(S)
+        self.y_components_: np.ndarray = (found.targets / root[:, None]) @ L
         self.y_mean_: np.ndarray = summary.y_mean
         SV = S @ self.y_components_.T  # (c, k)  Y_c'U for the scores U = Y_c V
         self.y_loadings_: np.ndarray = np.linalg.lstsq(self.y_components_ @ SV, SV.T, rcond=None)[0].T
         self.__dict__.pop("x_loadings_", None)  # those of an earlier fit without a kernel
-        if made.XtZ is not None:
-            self.x_loadings_: np.ndarray = np.linalg.lstsq(made.ZtZ, made.XtZ.T, rcond=None)[0].T
+        if made.XtY is not None:
+            # (d, k)  X_c'Z = X_c'X_c W, by stage 1: (X_c'X_c + g I) W_1 = X_c'T, T = Y_c L, and W = W_1 E s^(-1/2)
+            XtZ = made.XtY @ L @ (found.targets / found.s[:, None]).T - found.ridge * found.W
+            self.x_loadings_: np.ndarray = np.linalg.lstsq(made.ZtZ, XtZ.T, rcond=None)[0].T
 
     def _back(self, p: int) -> np.ndarray:
         """Return the loadings (p, d): rows are the sum of their scores times these."""

@@ -132,17 +132,17 @@ class Products(NamedTuple):
     ----------
     ZtZ, ZtY : ndarray of shape (k, k), (k, c)
         Z'Z and Z'Y_c.
-    XtZ : ndarray of shape (d, k) or None
-        X_c'Z, if the method needs it.
+    XtY : ndarray of shape (d, c) or None
+        X_c'Y_c, if the method needs it.
     """
 
     ZtZ: np.ndarray
     ZtY: np.ndarray
-    XtZ: np.ndarray | None
+    XtY: np.ndarray | None
 
     def leading(self, k: int) -> Products:
         """Return the sums for the first k directions."""
-        return Products(self.ZtZ[:k, :k], self.ZtY[:k], None if self.XtZ is None else self.XtZ[:, :k])
+        return Products(self.ZtZ[:k, :k], self.ZtY[:k], self.XtY)
 
 
 @dataclass
@@ -342,20 +342,19 @@ def embedding_products(model: TwoStage, data: LabelledRows, several: Sequence[Di
     else:
         scores = Scores(model.feature_map_, mean, W)
         sums = Featurized(rows, scores.transform).sum(_products, Yc, roots, shared=(ends,))
-    XtZ: list[Any] = np.hsplit(sums[-1], ends[:-1]) if has_loadings else [None] * len(ends)
-    pairs = sums[: 2 * len(ends)]
-    return [Products(*of_one) for of_one in zip(pairs[::2], pairs[1::2], XtZ, strict=True)]
+    XtY, pairs = sums[-1] if has_loadings else None, sums[: 2 * len(ends)]
+    return [Products(ZtZ, ZtY, XtY) for ZtZ, ZtY in zip(pairs[::2], pairs[1::2], strict=True)]
 
 
 def _products(
     X: Block, Yc: Any, roots: Any, ends: tuple[int, ...], has_loadings: bool = False, W: Any = None
 ) -> tuple[Any, ...]:
-    """Return Z'Z and Z'Y_c of several embeddings Z: the columns of X W, or of X, up to these ends; and X'Z of all."""
+    """Return Z'Z and Z'Y_c of several embeddings Z: the columns of X W, or of X, up to these ends; and X'Y_c."""
     Z, sums = (X.raw if W is None else X @ W) * roots[:, None], []
     for start, end in pairwise((0, *ends)):
         part = Z[:, start:end]
         sums += [part.T @ part, part.T @ Yc]
-    return (*sums, X.double().t(Z * roots[:, None])) if has_loadings else tuple(sums)
+    return (*sums, X.double().t(Yc * roots[:, None])) if has_loadings else tuple(sums)
 
 
 def explained_shares(made: Products, total: float) -> np.ndarray:
@@ -386,7 +385,7 @@ class TwoStage(LinearScores, Decisions, KernelForm, LinearReducer):
         "solver": [StrOptions({"two-stage", "direct"})],
     }
     _target_gap = 1.0
-    # Whether `_fit_predictions` needs X_c'Z.
+    # Whether `_fit_predictions` needs X_c'Y_c.
     _has_loadings = False
     class_weight: dict[Any, float] | str | None
     _uses_unlabelled = False
@@ -599,9 +598,8 @@ def _fit_moments(model: Any) -> None:
         return  # too few rows so far for any direction
 
     def products(found: Directions) -> Products:
-        R = problem.factor().R
-        Z = R @ found.W
-        return Products(Z.T @ Z, found.W.T @ cross, R.T @ Z)
+        Z = problem.factor().R @ found.W
+        return Products(Z.T @ Z, found.W.T @ cross, cross)
 
     flat = getattr(model, "_flat", False)
     summary = LabelSummary(task, classes, moments.n, y_sum, y_mean, y_scatter, products, flat, moments.eps)
