@@ -119,7 +119,8 @@ class RowsInPasses:
         """Return q of the labelled rows, (l, k + 1), and compute those of the others, in one pass over X."""
         shared = (*center_parts(self.mean + c, self.rows.dtype), f.G)
         if self.mask is not None:
-            self._unlabelled = self.rows.sum(_unlabelled_sums, self.mask, shared=shared)
+            sums = _unlabelled_sums if self.root is None else _weighted_unlabelled_sums
+            self._unlabelled = self.rows.sum(sums, self.mask, shared=shared)
         Q = np.asarray(self.labelled.get(self.labelled.map(_embed, shared=shared)), dtype=np.float64)
         return Q if self.root is None else self.root_labelled[:, None] * Q
 
@@ -310,8 +311,13 @@ def _unlabelled_sums(X: Block, mask: Any, center: Any, rest: Any, G: Any) -> tup
     xp = array_namespace(mask)
     mask = xp.astype(mask, Y.dtype, copy=False)
     Q = (Y @ G) * mask[:, None]
-    wQ, weights = Q * mask[:, None], mask * mask
-    return X.xp.sum(Y.sq() * weights), Y.t(wQ), Y.scale(weights).colsum(), Q.T @ Q, X.xp.sum(wQ, axis=0)
+    return X.xp.sum(Y.sq() * mask), Y.t(Q), Y.scale(mask).colsum(), Q.T @ Q, X.xp.sum(Q, axis=0)
+
+
+def _weighted_unlabelled_sums(X: Block, root: Any, center: Any, rest: Any, G: Any) -> tuple[Any, ...]:
+    Y = X.double().shift(center, rest).scale(root)
+    Q = Y @ G
+    return X.xp.sum(Y.sq()), Y.t(Q), Y.scale(root).colsum(), Q.T @ Q, X.xp.sum(Q * root[:, None], axis=0)
 
 
 def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple[Any, ...]:
@@ -320,9 +326,8 @@ def _residual_sums(X: Block, W: Any, center: Any, rest: Any) -> tuple[Any, ...]:
 
 
 def _weighted_residual_sums(X: Block, W: Any, root: Any, center: Any, rest: Any) -> tuple[Any, ...]:
-    Y = X.double().shift(center, rest)
-    weights = root * root
-    return X.xp.sum(Y.sq() * weights), Y.t(W * root[:, None]), Y.scale(weights).colsum()
+    Y = X.double().shift(center, rest).scale(root)
+    return X.xp.sum(Y.sq()), Y.t(W), Y.scale(root).colsum()
 
 
 def _triangle(X: Block, mask: Any, center: Any, rest: Any) -> tuple[None, Any]:
