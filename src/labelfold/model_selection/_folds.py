@@ -104,7 +104,17 @@ class SemiSupervisedKFold(BaseCrossValidator):
             yield known.without(test), test
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds."""
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used.
+
+        Returns
+        -------
+        n_splits : int
+        """
         return self.n_splits
 
 
@@ -150,7 +160,22 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
         self.task = task
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows to train on and the rows to test on; see `SemiSupervisedKFold.split`."""
+        """Yield the rows to train on and the rows to test on, fold by fold and repeat by repeat.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Only its number of rows is used; it may be None.
+        y : array-like of shape (n,) or (n, c)
+            Labels in any form that the estimators take.
+        groups : array-like of shape (n,), optional
+            Rows with an equal value are held out together; see `SemiSupervisedKFold.split`.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Ascending indices. Together they are all rows.
+        """
         if self.n_repeats < 1:
             raise ValueError(f"n_repeats is at least 1, not {self.n_repeats!r}.")
         rng = check_random_state(self.random_state)
@@ -165,7 +190,17 @@ class RepeatedSemiSupervisedKFold(BaseCrossValidator):
             yield from once.split(X, y, groups)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of folds of all repeats together."""
+        """Return the number of folds of all repeats together.
+
+        Parameters
+        ----------
+        X, y, groups : object
+            Not used.
+
+        Returns
+        -------
+        n_splits : int
+        """
         return self.n_splits * self.n_repeats
 
 

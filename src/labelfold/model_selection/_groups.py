@@ -203,6 +203,7 @@ def read_groups(groups: Any, n_rows: int) -> Groups:
     groups : array-like of shape (n,)
         Names or numbers, equal for rows that belong together. None, NaN and "" are missing.
     n_rows : int
+        Number of rows, which must be that of the groups.
 
     Examples
     --------
