@@ -162,10 +162,8 @@ def laplacian(W: Any, *, normalized: bool = False, row_weights: np.ndarray | Non
 
 def _on_both_sides(A: Any, w: np.ndarray) -> Any:
     """Return diag(w) A diag(w)."""
-    if sparse.issparse(A):
-        D = sparse.diags_array(w)
-        return sparse.csr_array(D @ A @ D)
-    return A * np.outer(w, w)
+    D = sparse.diags_array(w)
+    return D @ A @ D
 
 
 def _points(rows: Rows, metric: str) -> Any:
