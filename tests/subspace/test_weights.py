@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.feature_selection import RFE, SelectFromModel
 
 from labelfold import PCALS, KernelPCALS
-from labelfold.subspace._pcals import log_score
+from labelfold.subspace._choice import log_score
 from labelfold.subspace._search import LostDigits
 
 

@@ -24,12 +24,14 @@ _NEIGHBORS = 5
 class Layout:
     """Rows in two dimensions; ``numpy.asarray`` returns the points.
 
-    Attributes
+    Parameters
     ----------
     points : ndarray of shape (n, 2)
         Coordinates of the rows.
     landmarks : ndarray of shape (m,)
         Indices of the rows that t-SNE laid out; the others are placed among them.
+    anchors : Anchors
+        The embedding of the landmarks.
     """
 
     points: np.ndarray

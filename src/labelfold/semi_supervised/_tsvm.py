@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.base import ITERATIONS, Decisions, RowsEstimator, constraints, fitting, linear_values
-from labelfold.labels import Labels
+from labelfold.features import weighted_mean
+from labelfold.labels import Labels, loss_weights
 from labelfold.numerics import MAX_GRAM_BYTES, LinearSVM, linear_svm, row_spread
 from labelfold.rows import Rows, as_rows, check_fits
 from labelfold.utils import Interval, Progress, warn_user
@@ -49,6 +50,9 @@ class TSVM(Decisions, RowsEstimator):
     max_switches       S                     maximum number of pairs that exchange labels at once
     =================  ====================  ===========================================================
 
+    A row of weight w counts as w copies, which change their labels together: its loss is multiplied by w, and l, u
+    and the shares of positive rows are sums of weights.
+
     Parameters
     ----------
     C : float or "auto", default="auto"
@@ -60,6 +64,9 @@ class TSVM(Decisions, RowsEstimator):
     positive_fraction : float or array-like of shape (c,), default=None
         Share of the unlabelled rows that is positive: of the second class, for two classes; otherwise of each class
         (these add up to 1) or label. None takes the shares of the labelled rows.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, or of the labels, in the losses of labelled rows. "balanced" gives all classes, or a
+        label and its absence, the same total weight.
     fit_intercept : bool, default=True
         Whether each SVM has an intercept, penalised like its weights.
     n_stages : int, default=10
@@ -84,7 +91,8 @@ class TSVM(Decisions, RowsEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (r, d)
-        Weights of the SVMs; r is 1 for two classes, otherwise the number of classes or labels.
+        Weights of the SVMs; r is 1 for two classes, otherwise the number of classes or labels. `decision_function` is
+        ``X @ coef_.T + intercept_``.
     intercept_ : ndarray of shape (r,)
         Intercepts of the SVMs; 0 if there are none.
     mean_ : ndarray of shape (d,)
@@ -93,7 +101,7 @@ class TSVM(Decisions, RowsEstimator):
         A label for every training row: the given one, or the one after switching. With several classes, where a row
         may be positive for several SVMs or none, the class of the highest score.
     switched_signs_ : ndarray of shape (u, r)
-        The signs of the unlabelled rows, in their order, in the last training of each SVM.
+        The signs of the unlabelled rows, in their order, in the last training of each SVM; not of rows of weight 0.
     positive_fraction_ : ndarray of shape (r,)
         The required share of positive signs; each column of ``switched_signs_`` has it, up to rounding.
     C_ : float
@@ -145,7 +153,7 @@ class TSVM(Decisions, RowsEstimator):
 
     _allowed = ("binary", "multiclass", "multilabel")
     _parameter_constraints = {
-        **constraints("C", "fit_intercept", *ITERATIONS, "on_interrupt"),
+        **constraints("C", "class_weight", "fit_intercept", *ITERATIONS, "on_interrupt"),
         "unlabeled_weight": [Interval(Real, 0, None, closed="left")],
         "positive_fraction": [Real, "array-like", None],
         "n_stages": [Interval(Integral, 1, 10_000, closed="both")],
@@ -158,6 +166,7 @@ class TSVM(Decisions, RowsEstimator):
         *,
         unlabeled_weight: float = 1.0,
         positive_fraction: Any = None,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         fit_intercept: bool = True,
         n_stages: int = 10,
         max_switches: int | None = None,
@@ -172,6 +181,7 @@ class TSVM(Decisions, RowsEstimator):
         self.C = C
         self.unlabeled_weight = unlabeled_weight
         self.positive_fraction = positive_fraction
+        self.class_weight = class_weight
         self.fit_intercept = fit_intercept
         self.n_stages = n_stages
         self.max_switches = max_switches
@@ -184,7 +194,7 @@ class TSVM(Decisions, RowsEstimator):
         self.unlabeled = unlabeled
 
     @fitting
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the SVMs on all rows.
 
         Parameters
@@ -193,27 +203,32 @@ class TSVM(Decisions, RowsEstimator):
             Rows, labelled or not. Rows of other containers are read into memory, within ``max_gram_bytes``.
         y : array-like of shape (n,), or (n, c) for multi-label
             Classes; ``unlabeled`` or a missing value for unlabelled rows.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
 
         Returns
         -------
         self : TSVM
+            The fitted estimator.
         """
         rows = self._rows(X, reset=True)
-        labels = self._read_labels(y, rows.shape[0])
+        labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
         fractions = _fractions(self.positive_fraction, labels)
         check_fits(rows, "TSVM", _OF_MORE_ROWS, max_gram_bytes=self.max_gram_bytes)
         X = rows.whole().raw
-        spread = row_spread(rows) if self.C == "auto" else 1.0
-        self.C_ = max(1.0, _FEW_LABELS / labels.n_labelled) / spread if self.C == "auto" else float(self.C)
-        unlabelled = np.flatnonzero(~labels.labelled)
-        share = labels.n_labelled / max(len(unlabelled), 1)
-        self.mean_: np.ndarray = rows.mean()
+        spread = row_spread(rows, weights) if self.C == "auto" else 1.0
+        self.C_ = max(1.0, _FEW_LABELS / labels.total) / spread if self.C == "auto" else float(self.C)
+        row_weights = np.ones(rows.shape[0]) if weights is None else weights
+        unlabelled = np.flatnonzero(~labels.labelled & (row_weights > 0))
+        share = labels.total / row_weights[unlabelled].sum() if len(unlabelled) else labels.total
+        self.mean_: np.ndarray = weighted_mean(rows, weights)
         problem = TSVMProblem(
             X=X,
             mean=self.mean_,
             index=labels.index,
             unlabelled=unlabelled,
-            C=self.C_,
+            C=np.full(labels.n_labelled, self.C_),
+            row_weights=row_weights,
             weights=stage_weights(self.C_ * self.unlabeled_weight * share, self.n_stages),
             fit_intercept=self.fit_intercept,
             intercept_scaling=float(np.sqrt(spread)),
@@ -222,7 +237,9 @@ class TSVM(Decisions, RowsEstimator):
             tol=self.tol,
             random_state=int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)),
         )
-        machines = self._train(problem, labels.signs(), fractions)
+        losses = self.C_ * loss_weights(labels, self.class_weight)  # (l, r)
+        problems = [replace(problem, C=C) for C in losses.T]
+        machines = self._train(problems, labels.signs(), fractions)
         self.coef_: np.ndarray = np.array([machine.w for machine in machines])
         self.intercept_: np.ndarray = np.array([machine.intercept for machine in machines])
         self.switched_signs_ = np.column_stack([machine.signs[unlabelled] for machine in machines])
@@ -232,18 +249,21 @@ class TSVM(Decisions, RowsEstimator):
         self._keep_task(labels.task, labels.classes)
         several = labels.task == "multiclass"
         scores = np.column_stack([machine.margins if several else machine.signs for machine in machines])
+        left_out = row_weights == 0
+        scores[left_out] = np.column_stack([machine.margins[left_out] for machine in machines])
         self.transduction_: np.ndarray = self._decide(scores)
         self.transduction_[labels.index] = labels.decode(labels.values)
         return self
 
-    def _train(self, problem: TSVMProblem, T: np.ndarray, fractions: np.ndarray) -> list[TrainedSVM]:
+    def _train(self, problems: list[TSVMProblem], T: np.ndarray, fractions: np.ndarray) -> list[TrainedSVM]:
         """Return the trained SVMs, and warn about limits that they reached."""
-        stages = len(problem.weights) if len(problem.unlabelled) else 0
+        stages = len(problems[0].weights) if len(problems[0].unlabelled) else 0
         # All SVMs are trained before the first stage, so that an interrupt leaves a complete model.
-        machines = [begin(problem, T[:, j], fraction) for j, fraction in enumerate(fractions)]
+        machines = [begin(*given) for given in zip(problems, T.T, fractions, strict=True)]
         with Progress("TSVM", max(1, stages * len(machines)), self.verbose) as progress:
             try:
                 for j, machine in enumerate(machines):
+                    problem = problems[j]
                     for stage in range(stages):
                         machines[j] = machine = anneal(
                             problem, machine, problem.weights[stage], partial(machines.__setitem__, j)
@@ -275,9 +295,9 @@ class TSVM(Decisions, RowsEstimator):
 
 def _fractions(given: Any, labels: Labels) -> np.ndarray:
     """Return the share of positive rows for each SVM, (r,)."""
-    counts = labels.counts() / labels.n_labelled
+    shares = labels.class_totals() / labels.total
     if given is None:
-        return counts[1:] if labels.task == "binary" else counts
+        return shares[1:] if labels.task == "binary" else shares
     shape = () if labels.task == "binary" else (labels.n_classes,)
     what = {
         "binary": "one number",
@@ -299,14 +319,15 @@ def _fractions(given: Any, labels: Labels) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class TSVMProblem:
-    """The data that all SVMs share."""
+    """The data of an SVM. Only C differs between several SVMs."""
 
     X: Any  # (n, d)  NumPy or SciPy sparse
     mean: np.ndarray  # (d,)
     index: np.ndarray  # (l,)
     unlabelled: np.ndarray  # (u,)
-    C: float
-    weights: np.ndarray  # weight of an unlabelled row in each stage
+    C: np.ndarray  # (l,)  weights of the losses of labelled rows
+    row_weights: np.ndarray  # (n,)
+    weights: np.ndarray  # weight of an unlabelled row of weight 1 in each stage
     fit_intercept: bool
     intercept_scaling: float  # s: the intercept b costs (b / s)^2 / 2
     max_switches: int | None
@@ -315,8 +336,8 @@ class TSVMProblem:
     random_state: int
 
     def costs(self, weight: float) -> np.ndarray:
-        """Return the weight of every row's loss, (n,); ``weight`` is that of an unlabelled row."""
-        C = np.full(self.X.shape[0], float(weight))
+        """Return the weight of every row's loss, (n,); ``weight`` is that of an unlabelled row of weight 1."""
+        C = weight * self.row_weights
         C[self.index] = self.C
         return C
 
@@ -332,6 +353,7 @@ class TrainedSVM:
     objective: tuple[tuple[float, ...], ...] = ()
     gap: float = 0.0
     short: int = 0  # number of stages that ended while pairs still switched
+    excess: float = 0.0  # weight of the positive unlabelled rows, less the required one
 
 
 def objective(
@@ -357,11 +379,13 @@ def begin(problem: TSVMProblem, T: np.ndarray, fraction: float) -> TrainedSVM:
     signs[problem.index] = T
     C = problem.costs(0.0)
     found, margins = _svm(problem, signs, C, None)
-    u = len(problem.unlabelled)
-    first = np.argsort(-margins[problem.unlabelled], kind="stable")
-    signs[problem.unlabelled[first[int(np.floor(fraction * u + 0.5)) :]]] = -1.0
+    first = problem.unlabelled[np.argsort(-margins[problem.unlabelled], kind="stable")]
+    w = problem.row_weights[first]
+    n_positive = np.count_nonzero(np.cumsum(w) <= fraction * w.sum() + w / 2)  # the nearest share
+    signs[first[n_positive:]] = -1.0
     value = objective(found.w, found.intercept, margins, signs, C, problem.intercept_scaling)
-    return TrainedSVM(found.w, found.intercept, signs, margins, ((value,),), found.gap)
+    excess = float(w[:n_positive].sum() - fraction * w.sum())
+    return TrainedSVM(found.w, found.intercept, signs, margins, ((value,),), found.gap, excess=excess)
 
 
 def anneal(
@@ -371,7 +395,8 @@ def anneal(
 
     ``keep`` is called with the SVM after each training, so that an interrupt can return it.
     """
-    C = problem.costs(weight)
+    C, w = problem.costs(weight), problem.row_weights[problem.unlabelled]
+    is_even = bool((w == w[0]).all())
     earlier = machine.objective
     values: tuple[float, ...] = ()
     for _ in range(problem.max_iter):
@@ -386,12 +411,17 @@ def anneal(
         values = (*values, min(value, stay))
         trained = replace(machine, gap=found.gap, objective=(*earlier, values))
         keep(trained)
-        pairs = switches(trained.margins[problem.unlabelled], signs[problem.unlabelled], problem.max_switches)
+        u = problem.unlabelled
+        given = (trained.margins[u], signs[u], problem.max_switches)
+        pairs = (
+            switches(*given) if is_even else weighted_switches(*given, problem.row_weights[u], trained.excess)
+        )
         if not len(pairs):
             return trained
+        gained = -float(signs[u[pairs]] @ problem.row_weights[u[pairs]])
         signs = signs.copy()
-        signs[problem.unlabelled[pairs]] *= -1.0
-        machine = replace(trained, signs=signs)
+        signs[u[pairs]] *= -1.0
+        machine = replace(trained, signs=signs, excess=trained.excess + gained)
     # The SVM belongs to the signs of its training, not to those after a later switch.
     return replace(trained, short=trained.short + 1)
 
@@ -412,6 +442,35 @@ def switches(margins: np.ndarray, signs: np.ndarray, max_pairs: int | None) -> n
     gains = margins[positive[:m]] < margins[negative[:m]]
     m = int(np.count_nonzero(gains))  # the first m pairs, since gains are sorted
     return np.concatenate([positive[:m], negative[:m]])
+
+
+def weighted_switches(
+    margins: np.ndarray, signs: np.ndarray, max_pairs: int | None, weights: np.ndarray, excess: float
+) -> np.ndarray:
+    """Return the rows that lower the objective most by changing their signs, if rows have weights.
+
+    Rows are taken from both sides in the order of `switches`, such that their weights stay as even as possible. The
+    weight of the positive rows, which exceeds the required one by ``excess``, may differ from it by half of the
+    largest weight.
+
+    >>> margins, signs = np.array([0.2, -0.1, 0.4, -3.0]), np.array([1.0, 1.0, -1.0, -1.0])
+    >>> weighted_switches(margins, signs, None, np.array([1.0, 2.0, 2.0, 1.0]), 0.0).tolist()
+    [1, 2]
+    """
+    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    sides = [positive[np.argsort(margins[positive], kind="stable")]]
+    sides.append(negative[np.argsort(-margins[negative], kind="stable")])
+    # A row is taken where the weight of the rows before it on its side begins.
+    starts = [np.cumsum(weights[side]) - weights[side] for side in sides]
+    order = np.concatenate(sides)[np.argsort(np.concatenate(starts), kind="stable")]
+    order = order[: None if max_pairs is None else 2 * max_pairs]
+    z, w = signs[order] * margins[order], weights[order]
+    losses = w * (np.maximum(0.0, 1 + z) ** 2 - np.maximum(0.0, 1 - z) ** 2)
+    even = np.abs(excess - np.cumsum(signs[order] * w)) <= max(abs(excess), weights.max() / 2) * (1 + 1e-9)
+    change = np.where(even, np.cumsum(losses), np.inf)
+    best = int(change.argmin()) if len(order) else 0
+    gains = len(order) > 0 and change[best] < -1e-12 * np.abs(losses).sum()
+    return order[: best + 1] if gains else order[:0]
 
 
 def _svm(

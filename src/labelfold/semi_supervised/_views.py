@@ -293,7 +293,7 @@ class FormViews(FormMap):
         super().__init__(name, form, principal_axes(self.rows, weights=weights, random_state=seed), {})
         self.n_counted, self.total = rows.shape[0], float(rows.shape[0])
         if weights is not None:
-            self.n_counted, self.total = np.count_nonzero(weights), float(weights.sum())
+            self.n_counted, self.total = int(np.count_nonzero(weights)), float(weights.sum())
         self.reasons: dict[View, str] = {}
         views = self._with_coordinates(views)
         graphs = [view for view in views if view.family == "graph"]

@@ -71,14 +71,42 @@ class KernelPCALS(KernelForm, NestedSubspace):
         ``max_gram_bytes`` allows it, and otherwise uses 1,000 landmarks.
     center : bool, default=True
         Whether to centre features and responses. New rows are centred in the same way.
-    refit, ridge, class_weight, task, candidates, cv, repeats, one_standard_error, tol, max_iter
-        As in `PCALS`.
+    refit : bool, default=False
+        Whether to refit all coefficients jointly when the directions are known. With a large ``reconstruction`` the
+        result is PCA followed by least squares.
+    ridge : float, default=0.0
+        Added to the diagonal, for a sum over the labelled rows, when coefficients are refitted; without ``refit`` it
+        has no effect.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, or of the labels, in the loss of the labels. "balanced" gives all classes the same
+        total weight.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" reads floats with fractions as numbers to predict, everything else as classes or labels.
+    candidates : int or sequence of int, default=32
+        Numbers of directions for "cv". An integer m stands for 1, 2, ..., m.
+    cv : int, default=5
+        Number of folds of the labelled rows; fewer if there are fewer rows (for numbers, fewer than twice as many).
+        Held-out rows stay in training as unlabelled rows. Directions are nested, so a fold costs one fit.
+    repeats : int, default=3
+        Number of draws of the folds for up to 200 labelled rows; one for more.
+    one_standard_error : bool, default=False
+        Whether "cv" chooses the smallest number within one standard error of the best score, instead of the best.
+    tol : float, default=1e-8
+        Tolerance of the steps towards a direction; see `PCALS`.
+    max_iter : int, default=200
+        Largest number of such steps for a direction.
     max_gram_bytes : int, default=512 MB
         Largest size in bytes of the kernel matrix: 512 MB are 8,192 rows, 8 GB 32,768.
     random_state : int, RandomState instance or None, default=0
         Seed of the landmarks, and of the random numbers of `PCALS`.
-    verbose, on_interrupt, unlabeled
-        As in `PCALS`.
+    verbose : int, default=0
+        1 shows a progress bar over the directions.
+    on_interrupt : {"raise", "keep"}, default="raise"
+        Whether Ctrl-C raises KeyboardInterrupt, or keeps the directions found so far, if there are any, with a
+        warning.
+    unlabeled : int, str or None, default=-1
+        The value in y that marks a row as unlabelled; missing values (None, NaN, pandas.NA) always do. In
+        regression only they do.
 
     Attributes
     ----------

@@ -507,8 +507,8 @@ def pursue(
     if isinstance(space, MatrixSpace) and space.size <= MAX_NEWTON:
         space, V = space.row_space()
     if not space.size or space.square <= 0:
-        nothing = np.empty((len(r), 0))
-        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, *[np.empty(0)] * 3, 0, True, True)
+        nothing, none = np.empty((len(r), 0)), np.empty(0)
+        return Pursuit(np.empty((space.size, 0)), nothing.T, nothing, none, none, none, 0, True, True)
     search = Search(space, weight, tol, max_iter, np.random.default_rng(random_state))
     gains: list[float] = []
     alphas: list[np.ndarray] = []
