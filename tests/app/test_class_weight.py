@@ -12,6 +12,7 @@ from labelfold.app.commands import main
 from labelfold.app.compare import read_data
 from labelfold.app.compare._runner import make_plan
 from labelfold.app.registry import METHODS, ranked_methods
+from labelfold.app.registry._class_weights import without_absent
 
 METHOD = "logistic"
 
@@ -129,3 +130,11 @@ def test_numbers_have_no_weights(capsys, tmp_path):
     for word in ("rare", "rare=x", "=", "rare=1,usual"):
         words = ("fit", table, "--target", "kind", "-o", tmp_path / "m.skops", "--class-weight", word)
         assert "--class-weight is balanced, or NAME=WEIGHT" in run(capsys, *words, status=2)
+
+
+def test_weights_of_classes_that_a_fold_lacks_are_left_out():
+    model = METHODS["logistic"].make(X=np.eye(3), class_weight={0: 1.0, 1: 5.0, 2: 2.0})
+    names = [name for name in model.get_params() if name.endswith("class_weight")]
+    assert names
+    without_absent(model, np.array([0, 1, -1]))
+    assert all(model.get_params()[name] == {0: 1.0, 1: 5.0} for name in names)

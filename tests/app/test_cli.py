@@ -506,7 +506,8 @@ def test_two_classes_of_signs_are_noted_once(wine, capsys):
     numbers(wine).assign(sign=np.resize([-1, 1], 178)).to_csv("signs.csv", index=False)
     _, err = run(capsys, "fit signs.csv -t sign -o model")
     assert err == (
-        "Note: The only values of the target are -1 and +1, which are read as two classes; "
+        "Note: The only values of the target are -1 and +1, which are read as two classes (89 and 89 rows); if -1 "
+        "means unlabelled, give --label-free -1, or give the class another value than 1; "
         'give --label-free "" to silence this warning.\n'
     )
 
@@ -674,8 +675,9 @@ def test_labels_of_minus_one_are_announced(wine, capsys):
         "mood.csv", index=False
     )
     out, err = run(capsys, "fit mood.csv --target mood --ridge 1 -o model")
-    assert (
-        err == "Note: 1 row labelled -1 is taken as unlabelled; give that class another name if it is one.\n"
+    assert err == (
+        "Note: 1 row labelled -1 is taken as unlabelled; if it is a class, give it another name, or give "
+        '--label-free "".\n'
     )
     assert "4 rows labelled in 2 classes" in out
 

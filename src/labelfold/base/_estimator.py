@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar, cast, overload
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import ClassifierTags, RegressorTags
 from sklearn.utils.validation import check_is_fitted
@@ -178,7 +179,9 @@ class RowsEstimator(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = self._needs_labels
-        tags.array_api_support = True
+        # Predictions are arrays like X where scikit-learn dispatches. Its checks of this tag also expect fitted
+        # attributes in the library of X; here they are NumPy, so that a model of rows on a device predicts any rows.
+        tags.array_api_support = get_config()["array_api_dispatch"]
         return tags
 
 

@@ -232,8 +232,13 @@ def read_labels(
         if signs:
             n_marked = int((values == -1).sum())
             warn_of_two_classes(n_marked, len(values) - n_marked)
-        elif found == "classes" and not uses_unlabelled and (marked := _marked(array, unlabeled)).any():
-            warn_of_left_out(values, int(marked.sum()), unlabeled, estimator)
+        elif (
+            found == "classes"
+            and not uses_unlabelled
+            and len(index) < len(rows)
+            and values.dtype.kind in "iuf"
+        ):
+            warn_of_left_out(values, int(_marked(array, unlabeled).sum()), unlabeled, estimator)
         if found == "regression" and not can_regress:
             _refuse_continuous(values, estimator, allowed)
     if weights is not None and len(index):

@@ -40,10 +40,9 @@ def warn_of_two_classes(n_marked: int, n_others: int) -> None:
 def warn_of_left_out(values: np.ndarray, n_marked: int, mark: Any, estimator: str) -> None:
     """Warn if rows that an estimator leaves out as unlabelled may be a class.
 
-    ``values`` (l,) are the labels of the other rows. Unlabelled rows usually outnumber each class, and a class hardly
-    ever outnumbers all others together. So the mark may be a class unless it is more frequent than every class: a
-    warning too many costs a look, and a class that is left out in silence costs a wrong model. Only a number among
-    numbers is in doubt.
+    ``values`` (l,) are the labels of the other rows, numbers: a mark among texts is in no doubt. Unlabelled rows
+    usually outnumber each class. So the mark may be a class unless it is more frequent than every class: a needless
+    warning costs a look, and a class that is left out in silence costs a wrong model.
 
     >>> import warnings
     >>> with warnings.catch_warnings():
@@ -54,7 +53,7 @@ def warn_of_left_out(values: np.ndarray, n_marked: int, mark: Any, estimator: st
     UserWarning: LDA leaves out the 2 rows of y that are -1 as unlabelled, although -1 is no more frequent than 1 (2 \
 rows); pass unlabeled=None if -1 is a class, or mark those rows by NaN if they are unlabelled.
     """
-    if _KNOWN.get() or not isinstance(mark, Real) or values.dtype.kind not in "iuf" or not n_marked:
+    if _KNOWN.get() or not isinstance(mark, Real) or not n_marked:
         return
     classes, counts = np.unique(values, return_counts=True)
     most = int(counts.argmax())

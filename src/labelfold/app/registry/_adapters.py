@@ -18,7 +18,7 @@ from sklearn.utils import RegressorTags, column_or_1d, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labelfold.app.registry._class_weights import for_codes, of_label
+from labelfold.app.registry._class_weights import for_codes, of_label, without_absent
 from labelfold.base import TaskScore, measure_of
 from labelfold.labels import Labels, marks_known, read_labels
 from labelfold.model_selection import Groups, SemiSupervisedKFold, left_out_guesses, read_groups
@@ -534,6 +534,7 @@ def fit_grouped(model: Any, X: Any, y: Any, groups: Groups | None) -> Any:
     >>> fit_grouped(Ridge(), [[0.0], [1.0]], [0.0, 1.0], Groups.single(2)).n_features_in_
     1
     """
+    model = without_absent(model, y)
     last = model[-1] if isinstance(model, Pipeline) else model
     with marks_known():
         if groups is None or "groups" not in signature(last.fit).parameters:

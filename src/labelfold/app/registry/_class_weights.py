@@ -95,19 +95,32 @@ def for_codes(model: Any, labels: Labels) -> Any:
     return _renamed(model, {label: code for code, label in enumerate(labels.classes.tolist())})
 
 
-def _renamed(model: Any, names: dict[Any, Any]) -> Any:
-    given = model.get_params()
-    weights = {name: given[name] for name in _names(model) if isinstance(given[name], dict)}
-    return model.set_params(
-        **{
-            name: {names.get(label, label): weight for label, weight in one.items()}
-            for name, one in weights.items()
-        }
-    )
+def without_absent(model: Any, y: Any) -> Any:
+    """Return the model, not fitted, without weights of classes that a y lacks: estimators may refuse them.
+
+    A fold of groups may lack a class. A y of several labels a row has a column for each.
+    """
+    if not _by_class(model) or np.ndim(y) != 1:
+        return model
+    return _renamed(model, {label: label for label in np.asarray(y, dtype=object).tolist()})
 
 
 def of_label(model: Any, j: int) -> Any:
     """Return the model, not fitted, of one of several labels: rows with the label have its weight."""
-    given = model.get_params()
-    weights = {name: given[name] for name in _names(model) if isinstance(given[name], dict)}
+    weights = _by_class(model)
     return model.set_params(**{name: {0: 1.0, 1: one.get(j, 1.0)} for name, one in weights.items()})
+
+
+def _by_class(model: Any) -> dict[str, dict[Any, float]]:
+    """Return those parameters ``class_weight`` that give each class its weight."""
+    given = model.get_params()
+    return {name: given[name] for name in _names(model) if isinstance(given[name], dict)}
+
+
+def _renamed(model: Any, names: dict[Any, Any]) -> Any:
+    """Replace the keys of weights by their names; keys without a name are left out."""
+    new = {
+        name: {names[label]: weight for label, weight in one.items() if label in names}
+        for name, one in _by_class(model).items()
+    }
+    return model.set_params(**new)
