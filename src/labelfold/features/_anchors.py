@@ -83,55 +83,56 @@ class Anchors(BaseEstimator):
         step = dense_block_rows(8 * m)
         for start in range(0, n, step):
             some = slice(start, start + step)
-            squares, norms = self._squares.with_norms(X[some].astype(self.points.dtype, copy=False))
-            found, which[some] = _nearest(squares, norms, self._squares.norms, k)
+            order, norms = self._squares.less_norms(X[some].astype(self.points.dtype, copy=False))
+            found, which[some] = _nearest(order, norms, self._squares.norms, k)
             distance[some] = np.sqrt(found)
         return distance, which
 
 
 def _nearest(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
+    order: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k smallest squared distances of each row and their anchors.
+
+    ``order`` are the squared distances (n, m) less the squared norms of the rows.
 
     Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
     ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
     """
     m = len(point_norms)
-    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
+    found, which, group = _ties_in_order(order, norms, point_norms, min(k + 1, m))
     tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
     for more in (min(4 * (k + 1), m), m):
         if not len(tied):
             break
-        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
+        some, near, group = _ties_in_order(order[tied], norms[tied], point_norms, more)
         found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
         tied = tied[group[:, k - 1] == group[:, -1]]
     return found[:, :k], which[:, :k]
 
 
 def _ties_in_order(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
+    order: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
 
     The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
     it would depend on the container.
     """
-    each = np.arange(len(squares))[:, None]
+    each = np.arange(len(order))[:, None]
     if count < len(point_norms):
-        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
-        which = which[each, np.argsort(squares[each, which], axis=1)]
+        which = np.argpartition(order, count - 1, axis=1)[:, :count]
+        which = which[each, np.argsort(order[each, which], axis=1)]
     else:
-        which = np.argsort(squares, axis=1)
-    found = _finite(squares[each, which])
+        which = np.argsort(order, axis=1)
+    found = _finite(order[each, which] + norms[:, None])
     lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
     found = np.where(found <= lost, 0.0, found)
     apart = np.diff(found, axis=1) > lost[:, 1:]
     group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
     tied = np.flatnonzero(~apart.all(axis=1))
-    order = np.lexsort((which[tied], group[tied]))
-    tied = tied[:, None]
-    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
+    by_index = np.lexsort((which[tied], group[tied]))
+    found[tied], which[tied] = found[tied[:, None], by_index], which[tied[:, None], by_index]
     return found, which, group
 
 

@@ -46,22 +46,26 @@ class SquaredDistances:
             self._center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
             points = points - self._center
         self.norms: np.ndarray = row_norms(points, squared=True)
-        self._columns = points.T.tocsr() if sparse.issparse(points) else np.ascontiguousarray(points.T)
+        columns = points.T.tocsr() if sparse.issparse(points) else np.ascontiguousarray(points.T)
+        self._factors = -2.0 * columns
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the squared distances (n, m) of rows X (n, p), an array or CSR matrix."""
-        return np.maximum(self.with_norms(X)[0], 0.0)
+        squares, norms = self.less_norms(X)
+        squares += norms[:, None]
+        return np.maximum(squares, 0.0, out=squares)
 
-    def with_norms(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the squared distances (n, m), which round-off may leave below 0, and the squared norms (n,)."""
+    def less_norms(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the squared distances (n, m) less the squared norms (n,) of the rows, and these norms.
+
+        They have the same order as the distances. With the norms, round-off may leave them below 0.
+        """
         X = X.astype(np.float64, copy=False)
         if self._center is not None:
             X = dense(X) - self._center
-        norms = row_norms(X, squared=True)
-        squares = -2.0 * dense(X @ self._columns)
-        squares += norms[:, None]
+        squares = dense(X @ self._factors)
         squares += self.norms
-        return squares, norms
+        return squares, row_norms(X, squared=True)
 
 
 class AbsoluteDistances:
