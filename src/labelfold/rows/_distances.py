@@ -52,23 +52,27 @@ class SquaredDistances:
             self._center = np.partition(points, len(points) // 2, axis=0)[len(points) // 2]
             points = points - self._center
         self.norms: np.ndarray = squared_norms(points)
-        self._columns = points.T.tocsr() if sparse.issparse(points) else np.ascontiguousarray(points.T)
+        self._factors = -2.0 * (
+            points.T.tocsr() if sparse.issparse(points) else np.ascontiguousarray(points.T)
+        )
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Any) -> Any:
         """Return the squared distances (n, m) of rows X (n, p), an array or CSR matrix."""
-        squares = self.with_norms(X)[0]
+        squares, norms = self.less_norms(X)
+        squares += norms[:, None]
         return library_of(squares).clip(squares, min=0.0)
 
-    def with_norms(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the squared distances (n, m), which round-off may leave below 0, and the squared norms (n,)."""
+    def less_norms(self, X: Any) -> tuple[Any, Any]:
+        """Return the squared distances (n, m) less the squared norms (n,) of the rows, and these norms.
+
+        They have the same order as the distances. With the norms, round-off may leave them below 0.
+        """
         X = double(X)
         if self._center is not None:
             X = dense(X) - beside(X, self._center)
-        norms = squared_norms(X)
-        squares = -2.0 * product(X, self._columns)
-        squares += norms[:, None]
+        squares = product(X, self._factors)
         squares += beside(X, self.norms)
-        return squares, norms
+        return squares, squared_norms(X)
 
     def nearest(self, X: Any, k: int) -> tuple[Any, Any]:
         """Return the distances (n, k) and indices (n, k) of the nearest points of rows, nearest first.
@@ -83,16 +87,17 @@ class SquaredDistances:
         step = dense_block_rows(8 * m)
         for start in range(0, n, step):
             some = slice(start, start + step)
-            squares, norms = self.with_norms(X[some].astype(self._dtype, copy=False))
-            found, which[some] = _nearest(squares, norms, self.norms, k)
+            order, norms = self.less_norms(X[some].astype(self._dtype, copy=False))
+            found, which[some] = _nearest(order, norms, self.norms, k)
             distance[some] = np.sqrt(found)
         return distance, which
 
     def _nearest_on_device(self, X: Any, k: int) -> tuple[Any, Any]:
         """Return the same for an array of another library, by the same rules for ties."""
         xp, m = library_of(X), len(self.norms)
-        squares, norms = self.with_norms(X)
-        found, which = _smallest(xp, squares, min(k + 1, m))
+        order, norms = self.less_norms(X)
+        found, which = _smallest(xp, order, min(k + 1, m))
+        found = found + norms[:, None]
         there = xp.reshape(xp.take(beside(X, self.norms), xp.reshape(which, (-1,))), which.shape)
         lost = _ROUND_OFF * float(np.finfo(np.float64).eps) * (norms[:, None] + there)
         found = xp.where(found <= lost, xp.zeros_like(found), found)
@@ -115,20 +120,22 @@ class SquaredDistances:
 
 
 def _nearest(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
+    order: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k smallest squared distances of each row and their anchors.
+    """Return the k smallest squared distances of each row and their points.
 
-    Ties for the last place go to the anchors of lowest index, so that every container gives the same answer. Most
-    ties involve few anchors, so a larger neighbourhood is sorted before all anchors are.
+    ``order`` are the squared distances (n, m) less the squared norms of the rows.
+
+    Ties for the last place go to the points of lowest index, so that every container gives the same answer. Most
+    ties involve few points, so a larger neighbourhood is sorted before all points are.
     """
     m = len(point_norms)
-    found, which, group = _ties_in_order(squares, norms, point_norms, min(k + 1, m))
+    found, which, group = _ties_in_order(order, norms, point_norms, min(k + 1, m))
     tied = np.flatnonzero(group[:, k - 1] == group[:, -1]) if k < m else np.empty(0, dtype=np.intp)
     for more in (min(4 * (k + 1), m), m):
         if not len(tied):
             break
-        some, near, group = _ties_in_order(squares[tied], norms[tied], point_norms, more)
+        some, near, group = _ties_in_order(order[tied], norms[tied], point_norms, more)
         found[tied], which[tied] = some[:, : k + 1], near[:, : k + 1]
         tied = tied[group[:, k - 1] == group[:, -1]]
     return found[:, :k], which[:, :k]
@@ -144,28 +151,27 @@ def _smallest(xp: Any, D: Any, k: int) -> tuple[Any, Any]:
 
 
 def _ties_in_order(
-    squares: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
+    order: np.ndarray, norms: np.ndarray, point_norms: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the smallest squared distances and their anchors; those that are equal up to round-off by index.
+    """Return the smallest squared distances and their points; those that are equal up to round-off by index.
 
-    The third array numbers the groups of tied anchors. A distance that is all round-off becomes 0: between equal rows
+    The third array numbers the groups of tied points. A distance that is all round-off becomes 0: between equal rows
     it would depend on the container.
     """
-    each = np.arange(len(squares))[:, None]
+    each = np.arange(len(order))[:, None]
     if count < len(point_norms):
-        which = np.argpartition(squares, count - 1, axis=1)[:, :count]
-        which = which[each, np.argsort(squares[each, which], axis=1)]
+        which = np.argpartition(order, count - 1, axis=1)[:, :count]
+        which = which[each, np.argsort(order[each, which], axis=1)]
     else:
-        which = np.argsort(squares, axis=1)
-    found = _finite(squares[each, which])
+        which = np.argsort(order, axis=1)
+    found = _finite(order[each, which] + norms[:, None])
     lost = _ROUND_OFF * np.finfo(np.float64).eps * (norms[:, None] + point_norms[which])
     found = np.where(found <= lost, 0.0, found)
     apart = np.diff(found, axis=1) > lost[:, 1:]
     group = np.hstack([np.zeros((len(found), 1), int), np.cumsum(apart, axis=1)])
     tied = np.flatnonzero(~apart.all(axis=1))
-    order = np.lexsort((which[tied], group[tied]))
-    tied = tied[:, None]
-    found[tied[:, 0]], which[tied[:, 0]] = found[tied, order], which[tied, order]
+    by_index = np.lexsort((which[tied], group[tied]))
+    found[tied], which[tied] = found[tied[:, None], by_index], which[tied[:, None], by_index]
     return found, which, group
 
 

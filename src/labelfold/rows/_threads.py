@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -194,15 +194,20 @@ def each_piece(work: Callable[[slice], Any], n_rows: int, n_columns: int = 1) ->
 
 
 def in_order(work: Callable[[Any], Any], blocks: Iterable[Any]) -> Iterator[Any]:
-    """Yield the result of ``work`` for each block, a few blocks in parallel.
+    """Yield the result of ``work`` for each block, a few blocks in parallel; a single block needs no thread.
 
     >>> list(in_order(abs, [-1, 2, -3]))
     [1, 2, 3]
     """
+    rest = iter(blocks)
+    first = list(islice(rest, 2))
+    if len(first) < 2:
+        yield from map(work, first)
+        return
     size = n_threads()
     with ThreadPoolExecutor(size) as pool:
         waiting: deque[Future] = deque()
-        for block in blocks:
+        for block in chain(first, rest):
             waiting.append(pool.submit(work, block))
             if len(waiting) > size:
                 yield waiting.popleft().result()
