@@ -4,6 +4,7 @@ from ._blocks import (
 )
 from ._containers import (
     as_rows as as_rows,
+    check_bytes as check_bytes,
     check_fits as check_fits,
     gathered as gathered,
     is_dask as is_dask,
