@@ -12,7 +12,7 @@ import numpy as np
 
 from labelfold.labels import read_batch
 from labelfold.numerics import FactorProblem
-from labelfold.rows import Block, Centered, Rows, triangle_of
+from labelfold.rows import Block, Centered, Rows, check_fits, triangle_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -146,6 +146,8 @@ def add_batch(model: Any, rows: Rows, y: Any) -> None:
             "are expected; give every batch the same columns"
         )
     model._stream_kind, model._stream_width = kind, width
+    if not known.all():
+        check_fits(rows, "partial_fit", "give it smaller batches", n_rows=int(known.sum()))
     taken = rows if known.all() else rows.take(np.flatnonzero(known))
     if kind == "regression":
         model._flat = values.ndim == 1

@@ -225,7 +225,10 @@ def check_fits(
     wide = n_columns * rows.dtype.itemsize
     budget = memory_bytes() / 2 if max_gram_bytes is None else max_gram_bytes
     # The size of sparse rows on Dask takes a pass, which those that fit as dense rows do without.
-    if rows.in_memory or n_rows * max(rows.row_bytes(), wide) <= budget:
+    on_device = (
+        rows.xp is not np and max_gram_bytes is None
+    )  # its memory is the limit, not that of this process
+    if rows.in_memory or on_device or n_rows * max(rows.row_bytes(), wide) <= budget:
         return
     n_bytes = n_rows * max(rows.stored_bytes() / n, wide)
     check_bytes(n_bytes, (n_rows, d), rows.place, estimator, instead, max_gram_bytes)
