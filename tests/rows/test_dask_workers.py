@@ -326,3 +326,5 @@ def test_a_worker_without_labelfold(processes):
                 RuntimeError, match=f"worker {one} cannot import labelfold .*; install labelfold there"
             ):
                 LDA().fit(X, np.arange(120) % 2)
+            with pytest.raises(RuntimeError, match=f"worker {one} cannot import labelfold"):
+                Recipe().fit(X)

@@ -117,6 +117,18 @@ def test_rows_that_are_made_of_an_embedding(method, X, y, monkeypatch):
     model.inverse_transform(Z)
 
 
+def test_labelled_rows_of_a_batch(X, y, monkeypatch):
+    some = np.where(np.arange(N) < 50, y, -1)
+    monkeypatch.setattr(_containers, "memory_bytes", lambda: 2.0 * 50 * D * 8)
+    LDA().partial_fit(lazy(X), some, classes=[0, 1])
+    monkeypatch.setattr(_containers, "memory_bytes", lambda: 2.0 * 49 * D * 8)
+    with pytest.raises(
+        ValueError, match=r"partial_fit reads rows .*: 50 x 8 .* holds 49 rows; give it smaller"
+    ):
+        LDA().partial_fit(lazy(X), some, classes=[0, 1])
+    LDA().partial_fit(lazy(X), y, classes=[0, 1])  # where all are labelled none are taken
+
+
 def test_sparse_rows_on_dask_take_what_they_store(X, y):
     few = np.where(X > 1.5, X, 0.0)
     given = lazy(few).map_blocks(sparse.csr_array)
@@ -169,3 +181,12 @@ def test_the_memory_of_the_machine(monkeypatch):
     assert _containers.memory_bytes() > 1e8
     monkeypatch.delattr(_containers.os, "sysconf")
     assert _containers.memory_bytes() == np.inf
+
+
+def test_rows_on_a_device_have_its_memory(monkeypatch, X):
+    xp = pytest.importorskip("array_api_strict", reason="array-api-strict is not installed")
+    monkeypatch.setattr(_containers, "memory_bytes", lambda: 1.0)
+    rows = as_rows(xp.asarray(X))
+    check_fits(rows, "It", "do less")
+    with pytest.raises(ValueError, match="on a device are"):
+        check_fits(rows, "It", "do less", max_gram_bytes=1)

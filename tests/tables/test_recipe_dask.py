@@ -16,6 +16,7 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 from sklearn.pipeline import make_pipeline  # noqa: E402
 
 from labelfold import LDA, OPLS, LabelFold, Recipe, UnseenValuesWarning  # noqa: E402
+from labelfold.rows import _containers  # noqa: E402
 from labelfold.tables import _arrow, _recipe, _steps  # noqa: E402
 
 N = 240
@@ -261,6 +262,28 @@ def test_what_is_no_table(given):
         ValueError, match=r"X is a Dask .* without rows and columns, .*; pass a Dask DataFrame"
     ):
         Recipe().fit(given)
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_a_comparison_reads_a_table_that_fits(kind, rng, monkeypatch):
+    pytest.importorskip("plotly", reason="the app is not installed")
+    from labelfold.app.compare._data import read_data
+
+    table, classes = messy(rng)
+    y = np.where(rng.random(N) < 0.4, classes, -1)
+    given = dd.from_pandas(table, npartitions=3)
+    if kind == "array":
+        table = rng.random((N, 3))
+        given = da.from_array(table, chunks=(90, 2))
+    found, expected = read_data(given, y), read_data(table, y)
+    assert found.names == expected.names
+    np.testing.assert_allclose(found.X, expected.X)
+    monkeypatch.setattr(_containers, "memory_bytes", lambda: 1_000.0)
+    sentence = (
+        rf"^compare reads rows .*: 240 x {table.shape[1]} on Dask are .* half of the .*; give compare some"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        read_data(given, y)
 
 
 def test_names_of_the_rows(rng):

@@ -12,7 +12,7 @@ import numpy as np
 
 from labelfold.labels import read_batch
 from labelfold.numerics import FactorProblem, weighted_mean
-from labelfold.rows import Block, Centered, Rows, triangle_of
+from labelfold.rows import Block, Centered, Rows, check_fits, triangle_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -162,6 +162,8 @@ def add_batch(model: Any, rows: Rows, y: Any, weights: np.ndarray | None) -> Non
             "are expected; give every batch the same columns"
         )
     model._stream_kind, model._stream_width = kind, width
+    if not known.all():
+        check_fits(rows, "partial_fit", "give it smaller batches", n_rows=int(known.sum()))
     taken = rows if known.all() else rows.take(np.flatnonzero(known))
     weights = None if weights is None else weights[known]
     if model.class_weight is not None:

@@ -18,6 +18,7 @@ from ._blocks import (
 from ._containers import (
     alike as alike,
     as_rows as as_rows,
+    check_bytes as check_bytes,
     check_fits as check_fits,
     gathered as gathered,
     is_dask as is_dask,

@@ -235,16 +235,32 @@ def check_fits(
     wide = n_columns * rows.dtype.itemsize
     budget = memory_bytes() / 2 if max_gram_bytes is None else max_gram_bytes
     # The size of sparse rows on Dask takes a pass, which those that fit as dense rows do without.
-    if rows.in_memory or n_rows * max(rows.row_bytes(), wide) <= budget:
+    on_device = (
+        rows.xp is not np and max_gram_bytes is None
+    )  # its memory is the limit, not that of this process
+    if rows.in_memory or on_device or n_rows * max(rows.row_bytes(), wide) <= budget:
         return
-    row_bytes = max(rows.stored_bytes() / n, wide)
-    if n_rows * row_bytes <= budget:
+    n_bytes = n_rows * max(rows.stored_bytes() / n, wide)
+    check_bytes(n_bytes, (n_rows, d), rows.place, estimator, instead, max_gram_bytes)
+
+
+def check_bytes(
+    n_bytes: float,
+    shape: tuple[int, int],
+    place: str,
+    reader: str,
+    instead: str,
+    max_gram_bytes: float | None = None,
+) -> None:
+    """Raise the error of `check_fits` if rows of this shape and place take more than the budget."""
+    budget = memory_bytes() / 2 if max_gram_bytes is None else max_gram_bytes
+    if n_bytes <= budget:
         return
-    held = int(budget // row_bytes)
+    (n, d), held = shape, int(budget * shape[0] // n_bytes)
     own = "half of the memory of this machine" if max_gram_bytes is None else "max_gram_bytes"
     raise ValueError(
-        f"{estimator} reads rows into the memory of this process: {n_rows:,} x {d:,} {rows.place} are "
-        f"{n_rows * row_bytes:,.0f} bytes, of which {own}, {budget:,.0f} bytes, holds {held:,} rows; "
+        f"{reader} reads rows into the memory of this process: {n:,} x {d:,} {place} are {n_bytes:,.0f} bytes, "
+        f"of which {own}, {budget:,.0f} bytes, holds {held:,} rows; "
         f"{instead}{'' if max_gram_bytes is None else ', or raise max_gram_bytes'}"
     )
 

@@ -3,6 +3,7 @@ from ._arrow import (
     Blocks as Blocks,
     as_arrow as as_arrow,
     distinct_text as distinct_text,
+    in_memory as in_memory,
     is_table as is_table,
     is_text as is_text,
     pa as pa,

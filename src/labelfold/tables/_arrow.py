@@ -73,6 +73,18 @@ def as_arrow(X: Any) -> tuple[Any, bool]:
     return pa.table(columns, names=[f"x{j}" for j in range(X.shape[1])]), False
 
 
+def in_memory(X: Any, reader: str) -> Any:
+    """Return a table or array in the memory of this process; one on Dask is read, if it fits into memory.
+
+    ``reader`` is who needs it, for the error of one that does not fit.
+    """
+    if not is_dask(X):
+        return X
+    from labelfold.tables._dask import read_all
+
+    return read_all(X, reader)
+
+
 def _without_views(table: Any) -> Any:
     """Return a table with string views (as in polars) cast to plain strings, which every kernel takes."""
     text = pa.large_string() if table.nbytes > 2**30 else pa.string()

@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
-from labelfold.rows import lazy_tasks, single_blas, with_retries
+from labelfold.rows import check_bytes, lazy_tasks, single_blas, with_retries
 from labelfold.tables._arrow import as_arrow, cast_cells, common_type, slices
 from labelfold.tables._unseen import Tally
 
@@ -151,6 +151,19 @@ class Partitions:
             return tasks.fetch([tasks.submit(f, *own) for own in zip(tasks.chunks, *aligned, strict=True)])
 
         return with_retries(run, tasks, [], [])
+
+
+def read_all(X: Any, reader: str) -> Any:
+    """Return a Dask table as pandas or NumPy, if it fits into memory; see `check_bytes`."""
+    table = Partitions(X)
+    n_bytes = sum(table._each(_bytes, None))
+    check_bytes(n_bytes, table.shape, "on Dask", reader, f"give {reader} some of the rows")
+    return X.compute()
+
+
+def _bytes(part: Any) -> float:
+    usage = part.memory_usage(deep=True).sum() if hasattr(part, "memory_usage") else part.nbytes
+    return float(usage)
 
 
 class _Reader(NamedTuple):

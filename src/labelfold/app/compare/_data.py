@@ -27,7 +27,7 @@ from labelfold.app.registry import Facts, chosen_form, full_y
 from labelfold.labels import Labels, read_labels, wording
 from labelfold.model_selection import Groups
 from labelfold.rows import dense
-from labelfold.tables import Differences, Recipe, as_arrow, is_table, pixel_columns
+from labelfold.tables import Differences, Recipe, as_arrow, in_memory, is_table, pixel_columns
 
 # A choice of presentation: a column is unlike if something is true of its labelled and of its other values in shares
 # that differ by at least this. The expected score is then also given without such columns.
@@ -215,7 +215,7 @@ def read_data(
     With ``images`` the numbered columns of a table are pixels and are all kept. ``feature_names`` are the names of
     the columns of a matrix. Rows with an equal value of ``groups`` belong together.
     """
-    X, filled = without_gaps(X)
+    X, filled = without_gaps(in_memory(X, "compare"))
     read: list[Any] = []
 
     def labels_of(n: int) -> Labels:

@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 
 from labelfold.app.io import Refusal, Table, cell_text, count, pd, refusing
 from labelfold.app.label._table import prepare_table
-from labelfold.tables import Recipe, as_arrow, is_table
+from labelfold.tables import Recipe, as_arrow, in_memory, is_table
 
 if TYPE_CHECKING:
     from labelfold.app.label._server import Running
@@ -175,6 +175,7 @@ def label(
 
 def _table(X: Any, ids: Sequence[Any] | None, feature_names: Sequence[Any] | None) -> Table:
     """Return rows in memory as a `Table`."""
+    X = in_memory(X, "label")
     raw, names = None, None if feature_names is None else [str(name) for name in feature_names]
     if not is_table(X):
         raw = check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
