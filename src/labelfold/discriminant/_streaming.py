@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 import numpy as np
 
 from labelfold.labels import read_batch
-from labelfold.numerics import FactorProblem, weighted_mean
+from labelfold.numerics import FactorProblem
 from labelfold.rows import Block, Centered, Rows, check_fits, triangle_of
 
 P = ParamSpec("P")
@@ -67,7 +67,7 @@ class Moments:
         if not self.n:
             self._means = np.zeros(self.n_columns + Y.shape[1])
             self._stack = np.zeros((0, len(self._means)))
-        mean, y_mean = weighted_mean(rows, weights), Y.mean(axis=0) if weights is None else weights @ Y / m
+        mean, y_mean = rows.mean(weights), Y.mean(axis=0) if weights is None else weights @ Y / m
         part = Centered(rows, mean)
         R = part.sum(_triangle, Y - y_mean, *(() if weights is None else (np.sqrt(weights),)))
         if targets is None:

@@ -191,15 +191,6 @@ def weighted(rows: Rows, root: np.ndarray | None) -> Rows:
     return rows if root is None else Weighted(rows, root)
 
 
-def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
-    """Return the mean row, each row counted with its weight.
-
-    >>> weighted_mean(as_rows(np.array([[1.0], [4.0]])), np.array([1.0, 2.0]))
-    array([3.])
-    """
-    return rows.mean() if weights is None else Weighted(rows, weights).mean() * (len(weights) / weights.sum())
-
-
 def total_weight(weights: np.ndarray | None, n: int) -> float:
     """Return the sum of the weights of n rows."""
     return n if weights is None else float(weights.sum())

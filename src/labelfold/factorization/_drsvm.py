@@ -27,7 +27,6 @@ from labelfold.factorization._components import (
     squared_misfit,
     total_weight,
     weighted,
-    weighted_mean,
 )
 from labelfold.factorization._hinge_rows import hinge_losses, hinge_row_objectives, hinge_rows
 from labelfold.labels import loss_weights
@@ -255,7 +254,7 @@ class DRSVM(LinearScores, Decisions, AdditiveFactorisation):
         labels, weights = self._read_weighted(y, sample_weight, rows.shape[0])
         root = None if weights is None else np.sqrt(weights)
         if self.center:
-            rows = Centered(rows, weighted_mean(rows, weights))
+            rows = Centered(rows, rows.mean(weights))
         counted = weighted(rows, root)
         square = check_matrix(counted, nonnegative=self.nonnegative, centred=self.center, estimator="DRSVM")
         start = factor_start(

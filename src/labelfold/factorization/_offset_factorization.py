@@ -23,7 +23,6 @@ from labelfold.factorization._components import (
     shrunk_away,
     total_weight,
     weighted,
-    weighted_mean,
 )
 from labelfold.factorization._offset_model import (
     RowFit,
@@ -97,7 +96,7 @@ class OffsetFactorisation(Decisions, Factorisation):
     def _set_up(self, rows: Rows, labels: Labels, weights: np.ndarray | None) -> DescentStart:
         """Check X, choose the weights of the terms, and return the data and the initial bases."""
         name, (n, d), k = type(self).__name__, rows.shape, self.n_components
-        mean, total = weighted_mean(rows, weights), total_weight(weights, n)
+        mean, total = rows.mean(weights), total_weight(weights, n)
         root = None if weights is None else np.sqrt(weights)
         counted = weighted(Centered(rows, mean), root)
         square = check_matrix(counted, nonnegative=False, centred=True, estimator=name)

@@ -8,7 +8,6 @@ from ._forms import (
     drawn_rows as drawn_rows,
     looks_like_counts as looks_like_counts,
     scatter_rows as scatter_rows,
-    weighted_mean as weighted_mean,
 )
 from ._kernel_map import (
     KernelMap as KernelMap,

@@ -248,8 +248,8 @@ def anchor_spaces(
             given = () if weights is None else (weights,)
             sums[q, s] = rows.sum_aligned(partial(_joined_sums, s, m), spaces[q].nearest, *given)
     # The decompositions take longer than the sums.
-    total = n if weights is None else float(weights.sum())
-    made = run_jobs(lambda key, _: anchor_graph(*sums[key], total), list(sums))
+    total = float(n if weights is None else weights.sum())
+    made = run_jobs(lambda key, _: anchor_graph(sums[key][0], sums[key][1], total), list(sums))
     for (q, s), found in zip(sums, made, strict=True):
         if found.n_pieces > max(1, len(found.eigenvalues)) / 2:
             reasons[q, s] = f"the graph falls into {found.n_pieces} pieces"

@@ -154,7 +154,7 @@ class UnitVariance(ColumnForm):
         return not self.mean_.any()
 
     def _learn(self, rows: Rows, weights: np.ndarray | None) -> None:
-        mean = weighted_mean(rows, weights)
+        mean = rows.mean(weights)
         centered, total = scatter_rows(rows, mean, weights)
         self.scale_ = _inverse(np.sqrt(centered.sum(_squares) / total), np.abs(mean))
         self.mean_ = np.zeros_like(mean) if mostly_zeros(rows) else mean
@@ -375,13 +375,6 @@ def drawn_rows(
     if len(some) <= most_rows:
         return some
     return np.sort(some[check_random_state(random_state).permutation(len(some))[:most_rows]])
-
-
-def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
-    """Return the mean row, each row with its weight; None for equal weights."""
-    if weights is None:
-        return rows.mean()
-    return Weighted(rows, weights).mean() * (rows.shape[0] / weights.sum())
 
 
 def scatter_rows(rows: Rows, mean: np.ndarray, weights: np.ndarray | None) -> tuple[Rows, float]:

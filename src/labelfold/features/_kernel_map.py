@@ -276,7 +276,7 @@ def kernel_map(
         n_landmarks = None if fits else _LANDMARKS
     if n_landmarks is not None:
         # The landmarks alone are read into memory.
-        chosen = _drawn(n, n_landmarks, None if index is None else weights[index], random_state)
+        chosen = _drawn(n, n_landmarks, None if weights is None else weights[index], random_state)
         drawn = rows.take(chosen if index is None else index[chosen])
         nystroem = nystroem_map(drawn, kernel, params, centred=centred)
         _check_digits(nystroem.components_, kernel, params)

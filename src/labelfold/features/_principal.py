@@ -12,7 +12,7 @@ from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from labelfold.base import LinearReducer, fitting
-from labelfold.features._forms import mostly_zeros, scatter_rows, weighted_mean
+from labelfold.features._forms import mostly_zeros, scatter_rows
 from labelfold.labels import read_weights
 from labelfold.numerics import randomized_svd, row_side_svd, signed
 from labelfold.rows import Rows, beside, cast
@@ -170,7 +170,7 @@ def principal_axes(
         digits are enough.
     """
     n, d = rows.shape
-    mean = weighted_mean(rows, weights)
+    mean = rows.mean(weights)
     centered, size = scatter_rows(rows, mean, weights)
     eps = float(np.finfo(rows.dtype).eps)
     if n_components is None:

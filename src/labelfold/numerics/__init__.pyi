@@ -25,7 +25,6 @@ from ._ranges import (
 from ._ridge_problem import (
     RidgeProblem as RidgeProblem,
     RidgeSolution as RidgeSolution,
-    weighted_mean as weighted_mean,
 )
 from ._ridge_regression import (
     MAX_GRAM_BYTES as MAX_GRAM_BYTES,

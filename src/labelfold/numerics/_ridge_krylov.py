@@ -22,7 +22,7 @@ from labelfold.numerics._block_cg import (
     thin_qr,
 )
 from labelfold.numerics._gram import ROUND_OFF
-from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets, weighted_mean
+from labelfold.numerics._ridge_problem import RidgeProblem, RidgeSolution, RowTargets
 from labelfold.rows import Block, Centered, Rows, Weighted, single_blas, total
 from labelfold.utils import warn_user
 
@@ -66,7 +66,7 @@ class KrylovProblem(RidgeProblem):
         random_state: Any,
         callback: Callable[[int, float], Any] | None,
     ) -> None:
-        self.mean, self.size = weighted_mean(rows, T.weights), max(rows.shape)
+        self.mean, self.size = rows.mean(T.weights), max(rows.shape)
         near = Centered(rows, self.mean)
         self.X = near if T.roots is None else Weighted(near, T.roots)
         self.tol = max(tol, 100 * float(np.finfo(rows.dtype).eps))

@@ -201,13 +201,6 @@ def _of_codes(f: Callable[..., Any], weighted: bool, X: Block, codes: Any, *rest
     return _of_values(f, X, X.xp.astype(codes[:, None] == numbers[None, :], X.dtype), roots)
 
 
-def weighted_mean(rows: Rows, weights: np.ndarray | None) -> np.ndarray:
-    """Return the mean row, where rows may have weights."""
-    if weights is None:
-        return rows.mean()
-    return rows.sum(double_sum, weights[:, None])[:, 0] / weights.sum()
-
-
 def double_sum(X: Block, A: Any) -> Any:
     """Return X'A of a block in double precision, a sum over rows."""
     return X.double().t(A)

@@ -44,7 +44,6 @@ from labelfold.numerics._ridge_problem import (
     RidgeSolution,
     RowTargets,
     double_sum,
-    weighted_mean,
 )
 from labelfold.rows import Block, Centered, Rows, Weighted, add_product, single_blas
 
@@ -163,7 +162,7 @@ class FactorProblem(RidgeProblem):
     @classmethod
     def read(cls, rows: Rows, T: RowTargets) -> FactorProblem:
         """Read the mean in one pass, and the factor in another."""
-        mean = weighted_mean(rows, np.ones(rows.shape[0]) if T.weights is None else T.weights)
+        mean = rows.mean(np.ones(rows.shape[0]) if T.weights is None else T.weights)
         return cls(mean, max(rows.shape), partial(read_factor, rows, T, mean))
 
     @classmethod
@@ -342,7 +341,7 @@ class DualProblem(RidgeProblem):
             rows, self.T, roots = rows.take(counted), self.T[counted], roots[counted]
         weighted = roots is not None and bool((roots != 1).any())
         self.roots = roots if weighted and roots is not None else np.ones(len(self.T))
-        self.mean, self.size = weighted_mean(rows, self.roots**2 if weighted else None), max(rows.shape)
+        self.mean, self.size = rows.mean(self.roots**2 if weighted else None), max(rows.shape)
         self.rows = Centered(rows, self.mean)
         X = self.rows.whole().double()
         self.X = X.scale(self.roots) if weighted else X

@@ -107,7 +107,8 @@ class SquaredDistances:
         order = xp.argsort(group * m + which, axis=1)
         distance = xp.sqrt(xp.take_along_axis(found, order, axis=1))[:, :k]
         which = xp.take_along_axis(which, order, axis=1)[:, :k]
-        tied = np.flatnonzero(to_host(group[:, k - 1] == group[:, -1])) if k < m else ()
+        last = to_host(group[:, k - 1] == group[:, -1]) if k < m else np.zeros(0, dtype=bool)
+        tied = np.flatnonzero(last)
         if len(tied):  # for the last place: rare
             some = self.nearest(to_host(xp.take(X, beside(X, tied), axis=0)), k)
             place = np.arange(X.shape[0])

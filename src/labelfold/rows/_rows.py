@@ -247,9 +247,11 @@ class Rows(ABC):
         """Return X'H."""
         return self.sum(_transposed, H)
 
-    def mean(self) -> np.ndarray:
-        """Return the mean row."""
-        return self.sum(methodcaller("colsum")) / self.shape[0]
+    def mean(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return the mean row, each row counted with its weight if there are weights (n,)."""
+        if weights is None:
+            return self.sum(methodcaller("colsum")) / self.shape[0]
+        return self.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
 
     def gram(self) -> np.ndarray:
         """Return X'X, for d within a memory budget."""
@@ -295,6 +297,10 @@ def _transposed(X: Block, H: Any) -> Term:
 
 def _single(X: Block) -> Any:
     return X.single().raw
+
+
+def _double_sum(X: Block, A: Any) -> Any:
+    return X.double().t(A)
 
 
 def _squared_norm(X: Block) -> Any:

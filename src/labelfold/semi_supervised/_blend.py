@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfold.features import parted, scatter_rows, weighted_mean
+from labelfold.features import parted, scatter_rows
 from labelfold.labels import Labels
 from labelfold.numerics import signed
 from labelfold.rows import Block, Featurized, Rows, any_array, beside, library_of, product
@@ -250,7 +250,7 @@ class FoldEmbedding:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return the embedding of some rows, (n, k)."""
-        if self.further is None:
+        if self.further is None or self.shift is None:
             return self._discriminants(X)
         G = self.features(X)
         further = product(G, self.further) - beside(G, self.shift)
@@ -401,7 +401,7 @@ def _add_components(
         embedding.blends.append(BlendedFeatures(by_name[name], own, score))
     q = embedding.turn.shape[1]
     both = Featurized(rows, embedding.features)
-    center = weighted_mean(both, row_weights)
+    center = both.mean(row_weights)
     scatter, total = scatter_rows(both, center, row_weights)
     S = scatter.gram() / total
     back = np.linalg.pinv(S[:q, :q]) @ S[:q, q:]  # regression of G on Z

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from labelfold.base import ITERATIONS, Decisions, RowsEstimator, constraints, fitting, linear_values
-from labelfold.features import weighted_mean
 from labelfold.labels import Labels, loss_weights
 from labelfold.numerics import MAX_GRAM_BYTES, LinearSVM, linear_svm, row_spread
 from labelfold.rows import Rows, as_rows, check_fits
@@ -221,7 +220,7 @@ class TSVM(Decisions, RowsEstimator):
         row_weights = np.ones(rows.shape[0]) if weights is None else weights
         unlabelled = np.flatnonzero(~labels.labelled & (row_weights > 0))
         share = labels.total / row_weights[unlabelled].sum() if len(unlabelled) else labels.total
-        self.mean_: np.ndarray = weighted_mean(rows, weights)
+        self.mean_: np.ndarray = rows.mean(weights)
         problem = TSVMProblem(
             X=X,
             mean=self.mean_,
