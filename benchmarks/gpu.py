@@ -43,7 +43,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import labelfold.base._estimator as base
 from _common import options_of, timed
-from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF
+from labelfold import DRSVM, KLNMF, LDA, PCALS, SSNMF, LabelFold
 from labelfold.rows.adapters import _device_blocks as device_blocks
 from labelfold.rows.adapters._device import DeviceRows
 
@@ -195,6 +195,13 @@ def jobs(models: dict[str, Any], columns: int) -> list[Job]:
     factors, labelled = fit("KLNMF", KLNMF(k, **twenty)), fit("SSNMF", SSNMF(k, **twenty), LABELLED)
     kl = 2 * k * (20 + 12 / 8)  # 12 iterations on an eighth of the rows come first
 
+    # A search among 1,000 anchors by 20 and by 50 coordinates in each form, whose result is kept; X'X; coordinates.
+    forms = 3 if columns <= 100 else 2
+    searches = 2 * 1000 * (20 + 50)
+
+    def folds(d: float, p: float) -> float:
+        return forms * (2 * d + 2 * 50 + searches / d)
+
     def products(p: float) -> float:
         return 2 * (c * (p - 1) + sketch)  # one pass sketches a preconditioner
 
@@ -205,7 +212,9 @@ def jobs(models: dict[str, Any], columns: int) -> list[Job]:
         Job("DRSVM(10), 20 iterations", narrow, 2, 0, lambda d, p: 40 * p, lambda p: 20 * p),
         Job("KLNMF(16), 20 iterations", factors, 2, 3 * k, lambda d, p: 4 * kl, lambda p: kl),
         Job("SSNMF(16), 20 iterations", labelled, 2, 2 * k, lambda d, p: 4 * k * p, lambda p: 2 * k * p),
+        Job("LabelFold, 200 labels", fit("LabelFold", LabelFold(), 200), 1, 2 * (21 + 6), folds),
         Job("LDA.transform", transform("LDA"), 1, c - 1, lambda d, p: 2 * c, lambda p: c - 1),
+        Job("LabelFold.transform", transform("LabelFold"), 1, c - 1, folds),
         Job("SSNMF.transform", transform("SSNMF"), 1, k, lambda d, p: 2 * k, lambda p: k),
         Job("KLNMF.transform", transform("KLNMF"), 1, k, lambda d, p: 2 * k, lambda p: k),
     ]
@@ -298,7 +307,7 @@ def main() -> None:
     if is_sparse:
         print(f"{options.entries} entries a row")
     models: dict[str, Any] = {}
-    skipped = ("LDA, all", "PCALS") if is_sparse else ()  # of a sparse tensor they make dense blocks
+    skipped = ("LDA, all", "PCALS", "LabelFold") if is_sparse else ()  # of a sparse tensor they make dense blocks
     with clock.watching():
         for job in jobs(models, d):
             if job.name.startswith(skipped):

@@ -309,6 +309,17 @@ def test_every_container_gives_the_same(container, clusters, form):
     )
 
 
+def test_trees_are_the_same_in_every_container(container, clusters):
+    X, y = clusters
+    X, known = X * 2.0**12 + 100, some_labels(y)  # exact in float32 too, so that rows take the same paths
+    expected = LabelFold(views=["linear", "trees"], forms=["as they are"]).fit(X, known)
+    fold = LabelFold(views=["linear", "trees"], forms=["as they are"]).fit(container.make(X), known)
+    assert fold.view_weights_["weight"][fold.view_weights_["family"] == "trees"] > 0.05
+    np.testing.assert_allclose(
+        np.asarray(fold.predict_proba(container.make(X))), expected.predict_proba(X), atol=1e-6
+    )
+
+
 def view_of(view):
     return view.family, view.space, view.value, view.filter
 
