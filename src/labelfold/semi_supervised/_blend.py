@@ -179,7 +179,7 @@ class BlendedScores:
 
     def __call__(self, X: Any) -> np.ndarray:
         """Return F(x), (n, c)."""
-        constant = beside(X, np.tile(self.bias, (X.shape[0], 1)))
+        constant = product(X[:, :0], np.zeros((0, len(self.bias)))) + beside(X, self.bias)
         F = sum((score(score.map(X)) for score in self.forms), start=constant)
         return (F if self.trees is None else (1 - self.share) * F + self.share * self.trees(X)) + self.shift
 

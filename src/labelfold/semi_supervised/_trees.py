@@ -19,7 +19,17 @@ from sklearn import config_context
 from sklearn.tree import ExtraTreeRegressor
 
 from labelfold.model_selection import Groups
-from labelfold.rows import beside, dense, dense_block_rows, double, library_of, n_threads, on_device, run_jobs
+from labelfold.rows import (
+    beside,
+    cast,
+    dense,
+    dense_block_rows,
+    double,
+    library_of,
+    n_threads,
+    on_device,
+    run_jobs,
+)
 
 # Number of parts of the labelled rows; each is left out of some of the trees, as a fold of a 10-fold
 # cross-validation.
@@ -289,7 +299,7 @@ class TreeNodes:
         )
         total = xp.zeros_like(values[:1, :])
         for some in np.array_split(self.roots, -(-len(self.roots) // _TREES_AT_ONCE)):
-            node = beside(X, np.tile(some, (X.shape[0], 1)))
+            node = beside(X, some)[None, :] + xp.zeros_like(cast(X[:, :1], column.dtype))
             for _ in range(self.depth):
                 flat = xp.reshape(node, (-1,))
                 own = xp.take_along_axis(X, xp.reshape(xp.take(column, flat), node.shape), axis=1)
