@@ -335,3 +335,25 @@ def test_a_row_of_weight_0_gets_a_label():
         np.testing.assert_array_equal(model.transduction_[none], model.predict(X[none]))
         kept = (weights > 0) & (y >= 0)
         np.testing.assert_array_equal(model.transduction_[kept], y[kept])
+
+
+@pytest.mark.parametrize("name", ["drsvm, non-negative", "lsdr", "klnmf", "nmfalpha", "ssnmf", "cnmf"])
+def test_a_weight_that_vanishes_in_float32_is_one_of_0(name):
+    X, y, weights = problem()
+    X, weights = X.astype(np.float32), weights.astype(float)
+    weights[:2] = 0
+    plain = fitted(name, X, y, weights, max_iter=5)
+    weights[:2] = 1e-99
+    model = fitted(name, X, y, weights, max_iter=5)
+    np.testing.assert_allclose(
+        model.components_, plain.components_, atol=1e-4 * np.abs(plain.components_).max()
+    )
+    assert np.isfinite(model.embedding_).all()
+
+
+@pytest.mark.parametrize("model", [KLNMF, NMFAlpha, SSNMF, CNMF])
+def test_a_negative_row_of_weight_0_is_refused(model):
+    X, y, _ = problem()
+    X[0] = -1.0
+    with pytest.raises(ValueError, match="Negative values"):
+        model(K, max_iter=3).fit(X, y, sample_weight=np.arange(len(X)))
