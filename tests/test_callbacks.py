@@ -1,6 +1,8 @@
 """scikit-learn's callbacks: what they are told of a fit, what they can stop, and who passes them on."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -163,3 +165,15 @@ def test_clones_and_copies_keep_them():
     model = SSNMF(2, max_iter=2).set_callbacks(recorder)
     assert clone(model)._skl_callbacks == [recorder]
     assert len(pickle.loads(pickle.dumps(model))._skl_callbacks) == 1
+
+
+def test_without_scikit_learns_callbacks_there_are_none():
+    """They are experimental. (scikit-learn 1.9 itself cannot fit without them.)"""
+    code = """
+import sys
+sys.modules["sklearn.callback"] = None  # whoever imports it fails
+from labelfold.utils import CallbackSupportMixin
+print(hasattr(CallbackSupportMixin, "set_callbacks"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "False\n", done.stderr
