@@ -434,12 +434,19 @@ class Featurized(RowsWrapper):
         Relative round-off of the features; never below that of the rows.
     width : int, default=None
         Number of features. When None, one row is transformed to find it.
+    most_rows : int, default=None
+        Maximum number of rows to transform at a time.
     """
 
     transform: Callable[[Any], np.ndarray]
 
     def __init__(
-        self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0, width: int | None = None
+        self,
+        rows: Rows,
+        transform: Callable[[Any], np.ndarray],
+        eps: float = 0.0,
+        width: int | None = None,
+        most_rows: int | None = None,
     ) -> None:
         super().__init__(rows)
         self.transform, self._eps = transform, eps
@@ -448,7 +455,7 @@ class Featurized(RowsWrapper):
         if width is None:
             width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
-        self._most_rows = dense_block_rows(self.row_bytes())
+        self._most_rows = min(filter(None, (dense_block_rows(self.row_bytes()), most_rows)))
 
     @staticmethod
     def wrap(block: Block, transform: Callable[..., Any]) -> Block:
