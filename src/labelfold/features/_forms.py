@@ -84,12 +84,11 @@ class ColumnForm(OneToOneFeatureMixin, RowsTransformer):
         found = self.of(rows)
         if found is rows and rows.in_memory:
             return rows, 0.0
-        size = found.shape[0] * found.row_bytes()
+        size, dense_rows = found.shape[0] * found.row_bytes(), not found.take(np.arange(1)).whole().is_sparse
         if size <= max_bytes:
-            return as_rows(found.whole().host()), size
+            return as_rows(found.get(found.map(_raw)) if dense_rows else found.whole().host()), size
         # float32 halves dense rows only: sparse rows hold indices too
-        halves = found.dtype == np.float64 and not found.take(np.arange(1)).whole().is_sparse
-        if halves and size <= 2 * max_bytes:
+        if dense_rows and found.dtype == np.float64 and size <= 2 * max_bytes:
             return as_rows(found.get(found.map(_single)).astype(np.float32, copy=False)), size / 2
         return found, 0.0
 
@@ -394,6 +393,10 @@ def _weighted_count(X: np.ndarray, idf: np.ndarray) -> np.ndarray:
 
 def _signed_root(X: np.ndarray) -> np.ndarray:
     return np.sign(X) * np.sqrt(np.abs(X))
+
+
+def _raw(X: Block) -> Any:
+    return X.raw
 
 
 def _single(X: Block) -> Any:
