@@ -307,7 +307,9 @@ def main() -> None:
     if is_sparse:
         print(f"{options.entries} entries a row")
     models: dict[str, Any] = {}
-    skipped = ("LDA, all", "PCALS", "LabelFold") if is_sparse else ()  # of a sparse tensor they make dense blocks
+    skipped = (
+        ("LDA, all", "PCALS", "LabelFold") if is_sparse else ()
+    )  # of a sparse tensor they make dense blocks
     with clock.watching():
         for job in jobs(models, d):
             if job.name.startswith(skipped):

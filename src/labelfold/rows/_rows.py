@@ -219,11 +219,11 @@ class Rows(ABC):
         if wrapped is self and self.in_memory:
             return self, 0.0
         size = wrapped.shape[0] * wrapped.row_bytes()
-        if size <= max_bytes:
-            return as_rows(wrapped.whole().host()), size
+        is_dense = not wrapped.take(np.arange(1)).whole().is_sparse
+        if size <= max_bytes:  # dense rows by all threads
+            return as_rows(wrapped.get(wrapped.map(_raw)) if is_dense else wrapped.whole().host()), size
         # float32 halves dense rows only: sparse rows hold indices too
-        halves = wrapped.dtype == np.float64 and not wrapped.take(np.arange(1)).whole().is_sparse
-        if halves and size <= 2 * max_bytes:
+        if is_dense and wrapped.dtype == np.float64 and size <= 2 * max_bytes:
             return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False)), size / 2
         return wrapped, 0.0
 
@@ -482,12 +482,19 @@ class Featurized(RowsWrapper):
         Relative round-off of the features; never below that of the rows.
     width : int, default=None
         Number of features. When None, one row is transformed to find it.
+    most_rows : int, default=None
+        Maximum number of rows to transform at a time.
     """
 
     transform: Callable[[Any], np.ndarray]
 
     def __init__(
-        self, rows: Rows, transform: Callable[[Any], np.ndarray], eps: float = 0.0, width: int | None = None
+        self,
+        rows: Rows,
+        transform: Callable[[Any], np.ndarray],
+        eps: float = 0.0,
+        width: int | None = None,
+        most_rows: int | None = None,
     ) -> None:
         super().__init__(rows)
         self.transform, self._eps = transform, eps
@@ -496,10 +503,8 @@ class Featurized(RowsWrapper):
         if width is None:
             width = np.asarray(transform(rows.take(np.arange(1)).whole().raw)).shape[1]
         self.shape: tuple[int, int] = (rows.shape[0], width)
-        if rows.xp is np or not takes_any_array(
-            transform
-        ):  # blocks of a device are cut where the map is applied
-            self._most_rows = dense_block_rows(self.row_bytes())
+        if rows.xp is np or not takes_any_array(transform):  # a device cuts blocks where the map is applied
+            self._most_rows = min(filter(None, (dense_block_rows(self.row_bytes()), most_rows)))
 
     @staticmethod
     def wrap(block: Block, transform: Callable[..., Any]) -> Block:

@@ -32,6 +32,9 @@ _REFIT_TREES = 5
 _OTHERS = 500
 # Budget: maximum number of other rows that are searched for copies of labelled rows.
 _FOR_COPIES = 5000
+# Budget of time: number of new rows that a thread scores at a time. With fewer, calls take more than a tenth of the
+# time (benchmarks/latency.py); with more, a thousand rows have no second thread.
+_ROWS_AT_A_TIME = 512
 # Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight", "_weights")
 
@@ -319,9 +322,7 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
             In host memory for arrays and files; otherwise on the device or cluster of X.
         """
         check_is_fitted(self)
-        rows = self._rows(X, reset=False)
-        with single_blas():
-            return Featurized(rows, self._embedding, width=self._n_features_out).values()
+        return self._mapped(self._rows(X, reset=False), self._embedding, self._n_features_out)
 
     def view_scores(self, X: Any) -> dict[tuple[str, str], np.ndarray]:
         """Return the contribution of each kind of view to the blended score of rows, before their common offset.
@@ -498,8 +499,13 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
         return shift
 
     def _score_rows(self, rows: Rows) -> Any:
+        return self._mapped(rows, self._scores, len(self._scores.bias))
+
+    @staticmethod
+    def _mapped(rows: Rows, transform: Any, width: int) -> Any:
+        """Return a function of new rows."""
         with single_blas():  # for few rows, threads of BLAS would mostly wait for each other
-            return Featurized(rows, self._scores, width=len(self._scores.bias)).values()
+            return Featurized(rows, transform, width=width, most_rows=_ROWS_AT_A_TIME).values()
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds, calibrated on leave-one-out scores."""
