@@ -201,8 +201,8 @@ class Groups:
         --------
         >>> Groups(np.repeat([0, 1], 5)).effective(np.repeat([0.0, 1.0], 5))
         2.0
-        >>> Groups.single(3).effective(np.zeros(3), np.array([1.0, 1.0, 2.0]))
-        2.6666666666666665
+        >>> Groups.single(3).effective(np.zeros(3), np.array([1.0, 1.0, 2.0])) == 16 / 6
+        True
         """
         n, g = len(self.codes), len(self)
         if n == 0:
@@ -220,7 +220,7 @@ class Groups:
         several = int((self.sizes > 1).sum())
         r = (several * r + _CAUTION) / (several + _CAUTION)
         of_groups = float((self.sums(w) ** 2).sum())
-        return float(w.sum()) ** 2 / (squares + r * (of_groups - squares))
+        return float(w.sum() ** 2 / (squares + r * (of_groups - squares)))
 
     def refuse_one_group(self) -> None:
         """Raise an error if all rows, the labelled ones, are in one group."""
