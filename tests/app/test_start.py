@@ -26,7 +26,7 @@ def imported_by(code):
         (["--help"], "Fold wide data"),
         ([], "Fold wide data"),
         (["--version"], "labelfold "),
-        (["comparre"], "Did you mean 'compare'?"),
+        (["compaare"], "Did you mean 'compare'?"),
         (["compare", "--help"], "Find the best method"),
         (["fit", "a.csv", "--traget", "y"], "--target"),
         (["predict", "model", "a.csv", "--otput", "b.csv"], "--output"),
@@ -47,3 +47,14 @@ def test_a_package_is_imported_when_it_is_used():
     said, heavy = imported_by(code)
     assert said.startswith("False")
     assert "pandas" in heavy
+
+
+@pytest.mark.parametrize("columns", [8, 150], ids=["table", "wide"])
+def test_a_fit_of_dense_rows_imports_no_compiler(columns):
+    code = (
+        "import numpy as np; from labelfold import LabelFold; X = np.random.default_rng(0).normal(size=(60, "
+        f"{columns})); LabelFold().fit(X, np.arange(60) % 3 - 1).predict(X[:1])"
+    )
+    _, heavy = imported_by(code)
+    assert "sklearn" in heavy
+    assert "numba" not in heavy
