@@ -351,6 +351,6 @@ def test_the_house_stays_small():
             if named and all(found.lstrip("_").isupper() for found in named):
                 values = [found.value for found in ast.walk(node.value) if isinstance(found, ast.Constant)]
                 numbers += sum(type(value) in (int, float) for value in values)
-    assert len(FILES) <= 175
-    assert len(crossing) <= 260
+    assert len(FILES) <= 180
+    assert len(crossing) <= 275
     assert numbers <= 400

@@ -27,7 +27,7 @@ _PLACES = {
     "BlendedScores": "labelfold.semi_supervised._blend:BlendedScores",
     "CenteredNystroem": "labelfold.features._kernel_map:CenteredNystroem",
     "Coded": "labelfold.app.registry._adapters:OnClassCodes",
-    "ColumnStack": "labelfold.tables._recipe:ColumnStack",
+    "ColumnStack": "labelfold.tables._stack:ColumnStack",
     "EachValue": "labelfold.tables._steps:DistinctValueEncoder",
     "FoldEmbedding": "labelfold.semi_supervised._blend:FoldEmbedding",
     "FormMap": "labelfold.semi_supervised._views:FormMap",

@@ -143,7 +143,7 @@ class RowsEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _read_weighted(self, y: Any, sample_weight: Any, n_rows: int) -> tuple[Labels, np.ndarray | None]:
         """Return the labels of the rows, with their weights, and the weights of all rows, None if all are 1."""
-        weights = read_weights(to_host(sample_weight), n_rows)
+        weights = None if sample_weight is None else read_weights(to_host(sample_weight), n_rows)
         return self._read_labels(y, n_rows, weights), weights
 
     def _read_labels(self, y: Any, n_rows: int | None, weights: np.ndarray | None = None) -> Labels:

@@ -184,7 +184,8 @@ def read_labelled(model: TwoStage, X: Any, y: Any, sample_weight: Any) -> Labell
     """Return the labelled rows with their weights, and store the feature map of the kernel."""
     rows = model._rows(X, reset=True)
     labels = model._read_weighted(y, sample_weight, rows.shape[0])[0]
-    labels = class_weighted(labels, model.class_weight)
+    if model.class_weight is not None:
+        labels = class_weighted(labels, model.class_weight)
     if labels.n_labelled == 1:
         raise ValueError(
             "y has one sample with a label, and a direction takes two that differ; label more rows"
