@@ -45,6 +45,7 @@ from labelfold.tables._steps import (
     ReadNumbers,
     ReadText,
     Terms,
+    text_names,
 )
 from labelfold.tables._target import Target
 from labelfold.tables._unseen import Tally, UnseenRecords, UnseenValuesWarning, counting, empty_columns
@@ -437,7 +438,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         """Yield the columns that are transformed together, with the names of the columns of the matrix."""
         for title, part, columns in self.transformer_.transformers_:
             if title.startswith(_TEXT):
-                yield columns, [f"{columns[0]}: {term}" for term in _text_names(part)]
+                yield columns, [f"{columns[0]}: {term}" for term in text_names(part)]
             else:
                 yield columns, list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
 
@@ -697,13 +698,3 @@ def _owner(name: str, columns: Collection[str]) -> str:
     ends = [found.start() for found in re.finditer(r"=|: |\[| #", name)]
     called = [name, name.removeprefix("missingindicator_"), *(name[:end] for end in reversed(ends))]
     return next(one for one in called if one in columns)
-
-
-def _text_names(part: Pipeline) -> list[str]:
-    if "terms" not in part.named_steps:
-        return list(part["read"].get_feature_names_out())
-    names: list[str] = []
-    for kind, terms in part["terms"].transformer_list:
-        quoted = kind == "characters"
-        names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
-    return names
