@@ -661,6 +661,8 @@ def routed_weights_through_a_search_of_a_pipeline(e):
 def routed_weights_through_cross_validation(e):
     with sklearn.config_context(enable_metadata_routing=True):
         own = clone(e).set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        if _takes(e, "groups"):
+            own.set_fit_request(groups=True)
         parameters = {"sample_weight": WEIGHTS, "groups": GROUPS}
         folds = model_selection.GroupKFold(2)
         model_selection.cross_validate(own, X, target_of(e), cv=folds, params=parameters, error_score="raise")
@@ -673,7 +675,7 @@ def routed_groups(e):
         _fit(model, e, groups=GROUPS)
 
 
-@combination(lambda e: "class_weight" in e.get_params())
+@combination(lambda e: is_classifier(e) and "class_weight" in e.get_params())
 def balanced_classes(e):
     grid = {"class_weight": [None, "balanced"]}
     _fit(model_selection.GridSearchCV(e, grid, cv=2, error_score="raise"), e)

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 import labelfold.tables._arrow as blocks
 import labelfold.tables._recipe as recipes
 import labelfold.tables._roles as roles
+import labelfold.tables._stack as stacks
 from labelfold import LDA, Recipe, UnseenValuesWarning, load, save
 from labelfold.tables._arrow import as_arrow
 from labelfold.tables._dates import instants, layouts_of
@@ -392,7 +393,7 @@ def test_hashing_is_that_of_scikit_learn():
 
 def test_text_of_very_many_rows_is_hashed(monkeypatch, tmp_path):
     monkeypatch.setattr(roles, "BLOCK", 50)
-    monkeypatch.setattr(recipes, "BLOCK", 50)
+    monkeypatch.setattr(stacks, "BLOCK", 50)
     rng = np.random.default_rng(0)
     y = np.arange(80) % 2
     words = np.array([["cat", "dog", "fish", "bird"], ["car", "bus", "boat", "tram"]])

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 
 from labelfold import LDA, OPLS, LabelFold, Recipe, UnseenValuesWarning  # noqa: E402
 from labelfold.rows import _containers  # noqa: E402
-from labelfold.tables import _arrow, _recipe, _steps  # noqa: E402
+from labelfold.tables import _arrow, _recipe, _stack, _steps  # noqa: E402
 
 N = 240
 
@@ -165,7 +165,7 @@ def few(monkeypatch):
     """A recipe learns from 60 rows and 12 labelled ones."""
     monkeypatch.setattr(_recipe, "LEARNED_FROM", 60)
     monkeypatch.setattr(_recipe, "LABELLED", 12)
-    monkeypatch.setattr(_recipe, "BLOCK", 72)
+    monkeypatch.setattr(_stack, "BLOCK", 72)
     monkeypatch.setattr(_arrow, "BLOCK", 50)
 
 

@@ -53,7 +53,7 @@ def warn_of_left_out(values: np.ndarray, n_marked: int, mark: Any, estimator: st
     UserWarning: LDA leaves out the 2 rows of y that are -1 as unlabelled, although -1 is no more frequent than 1 (2 \
 rows); pass unlabeled=None if -1 is a class, or mark those rows by NaN if they are unlabelled.
     """
-    if _KNOWN.get() or not isinstance(mark, Real) or not n_marked:
+    if _KNOWN.get() or not isinstance(mark, Real) or not n_marked or not len(values):
         return
     classes, counts = np.unique(values, return_counts=True)
     most = int(counts.argmax())

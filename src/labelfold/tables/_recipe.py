@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from labelfold.rows import gathered, in_order
@@ -30,6 +29,7 @@ from labelfold.tables._differences import Differences
 from labelfold.tables._limits import LABELLED, LEARNED_FROM
 from labelfold.tables._roles import columns_of
 from labelfold.tables._stack import TEXT, stack
+from labelfold.tables._steps import text_names
 from labelfold.tables._target import Target
 from labelfold.tables._unseen import Tally, UnseenRecords, counting, empty_columns
 from labelfold.tables._warning import UnseenValuesWarning
@@ -418,7 +418,7 @@ class Recipe(Packed, TransformerMixin, BaseEstimator):
         """Yield the columns that are transformed together, with the names of the columns of the matrix."""
         for title, part, columns in self.transformer_.transformers_:
             if title.startswith(TEXT):
-                yield columns, [f"{columns[0]}: {term}" for term in _text_names(part)]
+                yield columns, [f"{columns[0]}: {term}" for term in text_names(part)]
             else:
                 yield columns, list(part.get_feature_names_out(np.asarray(columns, dtype=object)))
 
@@ -563,13 +563,3 @@ def _owner(name: str, columns: Collection[str]) -> str:
     ends = [found.start() for found in re.finditer(r"=|: |\[| #", name)]
     called = [name, name.removeprefix("missingindicator_"), *(name[:end] for end in reversed(ends))]
     return next(one for one in called if one in columns)
-
-
-def _text_names(part: Pipeline) -> list[str]:
-    if "terms" not in part.named_steps:
-        return list(part["read"].get_feature_names_out())
-    names: list[str] = []
-    for kind, terms in part["terms"].transformer_list:
-        quoted = kind == "characters"
-        names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
-    return names

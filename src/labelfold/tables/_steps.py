@@ -492,3 +492,14 @@ def lists(column: Any, width: int) -> np.ndarray:
     flat = flat.cast(pa.float32() if single else pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     out[good] = np.where(np.isinf(flat), np.nan, flat).reshape(-1, width)
     return out
+
+
+def text_names(part: Any) -> list[str]:
+    """Return the names of the terms that a pipeline makes of a column of text."""
+    if "terms" not in part.named_steps:
+        return list(part["read"].get_feature_names_out())
+    names: list[str] = []
+    for kind, terms in part["terms"].transformer_list:
+        quoted = kind == "characters"
+        names += [f"'{term}'" if quoted else term for term in terms.get_feature_names_out()]
+    return names
