@@ -15,7 +15,13 @@ from scipy import sparse
 import labelfold
 from labelfold import model_selection
 from labelfold.features import kernel_map
-from labelfold.features._anchors import Anchors, anchor_graph, joined as joined_anchors, nearest_anchors
+from labelfold.features._anchors import (
+    Anchors,
+    anchor_graph,
+    joined as joined_anchors,
+    nearest_anchors,
+    parted,
+)
 from labelfold.features._kernel_map import KernelMap
 from labelfold.labels import score_targets
 from labelfold.rows import as_rows
@@ -168,11 +174,13 @@ def _anchors(draw: st.DrawFn) -> ToolCase:
     def run() -> None:
         rows = as_rows(drawn.X)
         points = np.asarray(drawn.X[:m], dtype=float)
-        distance, which = nearest_anchors(rows, Anchors(points), min(k, len(points)))
+        distance, which = parted(rows.get(nearest_anchors(rows, Anchors(points), min(k, len(points)))))
         assert np.isfinite(distance).all(), "a distance that is not finite"
         Z = joined_anchors(distance, which, min(k, len(points)), len(points))
         assert np.allclose(Z.sum(axis=1), 1), "weights of a row do not add up to 1"
-        assert all(np.isfinite(part).all() for part in anchor_graph(Z, 3)), "a graph that is not finite"
+        mass = np.asarray(Z.sum(axis=0)).ravel()
+        found = anchor_graph((Z.T @ Z).toarray(), mass, Z.shape[0], 3)
+        assert all(np.isfinite(part).all() for part in found), "a graph that is not finite"
 
     return ToolCase("anchors", f"{m} anchors, {k} neighbours, X: {', '.join(drawn.words)}", run)
 

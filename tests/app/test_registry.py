@@ -45,6 +45,7 @@ from labelfold.app.registry._predictors import Trees
 from labelfold.app.registry._reducers import ScikitLDA, SupervisedUMAP
 from labelfold.app.registry._tuned import Tuned, UnitSpread, _rows_to_tune_on, around, without_tuning
 from labelfold.labels import read_labels
+from labelfold.saved import public_paths
 
 BASELINES = ("rbf-svm", "logistic", "extra-trees", "random-forest", "naive-bayes")
 FACTS = Facts(n_rows=150, n_columns=4, n_labelled=45, n_classes=3)
@@ -128,8 +129,8 @@ def test_every_method_is_saved_and_loaded_and_names_its_components(data, tmp_pat
             np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
             assert len(set(loaded.get_feature_names_out())) == 2
         with zipfile.ZipFile(path) as archive:
-            named = re.findall(r'"(labelfold[^"]*)"', archive.read("schema.json").decode())
-        assert set(named) <= {"labelfold", "labelfold.saved"}
+            named = re.findall(r'"(labelfold[^"\\]*)', archive.read("schema.json").decode())
+        assert set(named) <= {"labelfold", "labelfold.saved", *public_paths()}
 
 
 def test_simple_methods_are_preferred():
@@ -393,12 +394,15 @@ def test_trees_from_a_file_stay_within_their_arrays(data):
     """Whatever numbers a file holds, a tree ends and reads nothing outside its arrays."""
     X, _, y = data
     model = Trees(n_estimators=5, random_state=0).fit(X, y)
-    model.nodes_ = pickle.loads(pickle.dumps(model.nodes_))  # no compiled trees, as from a file
-    model.nodes_.left[:] = model.nodes_.right[:] = 0
+    nodes = model.nodes_
+    nodes.left[:] = nodes.right[:] = 0
+    model.nodes_ = pickle.loads(pickle.dumps(nodes))  # as from a file
     assert len(model.predict(X)) == 150
-    model.nodes_.left[:] = model.nodes_.right[:] = 10**9
-    with pytest.raises(IndexError):
-        model.predict(X)
+    for wrong in (10**9, -1, len(nodes.left)):
+        nodes.left[:] = nodes.right[:] = wrong
+        model.nodes_ = pickle.loads(pickle.dumps(nodes))
+        with pytest.raises(IndexError):
+            model.predict(X)
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -149,7 +149,7 @@ def test_landmarks_alone_are_read_of_masked_rows(kernel, X, y, taken):
     mask = np.arange(N) % 3 > 0
     X[~mask] *= -1  # rows that are not used may be negative
     options = {"gamma": 1.0, "degree": None, "coef0": None, "max_gram_bytes": 0, "random_state": 0}
-    found, _ = kernel_map(as_rows(lazy(X)), kernel, n_landmarks=5, mask=mask, **options)
+    found, _ = kernel_map(as_rows(lazy(X)), kernel, n_landmarks=5, weights=mask.astype(float), **options)
     assert taken == [5]
     expected, _ = kernel_map(as_rows(X[mask]), kernel, n_landmarks=5, **options)
     np.testing.assert_array_equal(found.components_, expected.components_)

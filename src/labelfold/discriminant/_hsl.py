@@ -47,8 +47,8 @@ class HSL(TwoStage):
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
-    kernel, gamma, degree, coef0, n_landmarks
-        The kernel form; see `LDA`.
+    kernel, gamma, degree, coef0, n_landmarks : str or callable, float, float, float, int
+        The kernel form; meanings and defaults are those of `LDA`.
     class_weight : dict or "balanced", default=None
         Weights of the classes; see `LDA`.
     tol, max_iter : float, int, default=1e-8, 1000
@@ -83,8 +83,12 @@ class HSL(TwoStage):
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
         The classes, or label columns; absent in regression.
-    ridge_, n_iter_, residual_, gamma_, feature_map_
+    ridge_, n_iter_, residual_, gamma_, feature_map_ : object
         As in `LDA`.
+    n_features_in_ : int
+        Number of columns of X in fit.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X has any.
 
     Notes
     -----

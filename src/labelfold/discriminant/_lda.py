@@ -252,7 +252,24 @@ class LDA(TwoStage):
         return self
 
     def path(self, X: Any, y: Any, ridges: Sequence[float], sample_weight: Any = None) -> list[Self]:
-        """Fit one model for each of several ridges; see `CCA.path`."""
+        """Fit one model for each of several ridges, at the cost of one to three fits; see `CCA.path`.
+
+        Parameters
+        ----------
+        X : container of shape (n, d)
+            Rows, as in `fit`.
+        y : array-like of shape (n,)
+            Targets, as in `fit`.
+        ridges : sequence of float
+            The ridges.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows; a row of weight 0 is left out.
+
+        Returns
+        -------
+        models : list of estimators
+            One fitted model for each ridge, in the given order.
+        """
         if self.shrinkage is not None:
             raise ValueError(
                 f"path fits ridges, and shrinkage={self.shrinkage!r} was given; leave shrinkage out, or call fit"

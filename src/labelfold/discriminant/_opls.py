@@ -30,16 +30,16 @@ class OPLS(TwoStage):
     ----------
     n_components : int, default=None
         Number of directions; all when None.
+    task : {"auto", "classification", "regression"}, default="auto"
+        "auto" reads floats with fractions as regression targets, everything else as classes or labels.
     ridge : float, "auto", "cv" or sequence of float, default=0.0
         Added to the diagonal of :math:`X_c'X_c`, a sum over rows; see `LDA`.
     solver : {"two-stage", "direct"}, default="two-stage"
         "direct" solves the dense d x d problem, for small data and for comparison.
-    kernel, gamma, degree, coef0, n_landmarks
-        The kernel form; see `LDA`.
+    kernel, gamma, degree, coef0, n_landmarks : str or callable, float, float, float, int
+        The kernel form; meanings and defaults are those of `LDA`.
     class_weight : dict or "balanced", default=None
         Weights of the classes; see `LDA`.
-    task : {"auto", "classification", "regression"}, default="auto"
-        "auto" reads floats with fractions as regression targets, everything else as classes or labels.
     tol, max_iter : float, int, default=1e-8, 1000
         Tolerance and largest number of iterations, for problems too large to factorise. Each iteration reads X once.
     max_gram_bytes : int, default=512 MB
@@ -72,8 +72,12 @@ class OPLS(TwoStage):
         "binary", "multiclass", "multilabel" or "regression".
     classes_ : ndarray of shape (c,)
         The classes, or label columns; absent in regression.
-    ridge_, n_iter_, residual_, gamma_, feature_map_
+    ridge_, n_iter_, residual_, gamma_, feature_map_ : object
         As in `LDA`.
+    n_features_in_ : int
+        Number of columns of X in fit.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X has any.
 
     Notes
     -----

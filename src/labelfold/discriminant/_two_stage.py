@@ -457,8 +457,10 @@ class TwoStage(LinearScores, Decisions, KernelForm, LinearReducer):
 
         Parameters
         ----------
-        X, y
-            As in `fit`.
+        X : container of shape (n, d)
+            Rows, as in `fit`.
+        y : array-like of shape (n,) or (n, c)
+            Targets, as in `fit`.
         ridges : sequence of float
             The ridges.
         sample_weight : array-like of shape (n,), default=None

@@ -262,6 +262,10 @@ class TreeNodes:
 
     @cached_property
     def _steps(self) -> TreeSteps:
+        # Whatever numbers a file holds, a walk stays within the arrays.
+        nodes = np.concatenate([self.left, self.right, self.roots])
+        if nodes.min() < 0 or nodes.max() >= min(len(self.left), len(self.right), len(self.values)):
+            raise IndexError("a node of a tree leads to none of its nodes")
         leaf = self.left == np.arange(len(self.left))
         to = 2 * np.column_stack([self.left, self.right]).ravel()
         return TreeSteps(to, *(np.repeat(part, 2) for part in (self.column, self.threshold, leaf)))
@@ -289,7 +293,7 @@ class TreeNodes:
 
     def _mean_on_device(self, X: Any) -> Any:
         """Return the mean for an array of another library, for many trees at once."""
-        xp = library_of(X)
+        xp, _ = library_of(X), self._steps  # which checks the nodes
         middle, size = self.middle[self.columns], self.size[self.columns]
         X = double(xp.take(X, beside(X, self.columns), axis=1))
         X = xp.clip((X - beside(X, middle)) / beside(X, size), -_LARGEST, _LARGEST)
