@@ -161,8 +161,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
 
     Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; iterative
     for more), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem for each
-    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, 12 bytes for each nearest
-    anchor of a row, in each space.
+    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, two numbers for each nearest
+    anchor of a row, in each space. They stay with the rows: on the device of a tensor, or on the workers of a Dask
+    array, where `embedding_`, `transduction_` and predictions stay too.
 
     A score costs a few products for each row, for any number of views: views of one form that are linear in its
     columns fold into one d x c matrix, views of one graph into one m x c matrix.
