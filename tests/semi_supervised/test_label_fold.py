@@ -320,6 +320,17 @@ def test_trees_are_the_same_in_every_container(container, clusters):
     )
 
 
+def test_rows_in_single_precision_in_every_container(container, clusters):
+    X, y = clusters
+    X, known = (X + 1).astype(np.float32), some_labels(y)
+    expected = LabelFold(8, n_anchors=40).fit(X, known)
+    fold = LabelFold(8, n_anchors=40).fit(container.make(X), known)
+    there = container.make(X)
+    np.testing.assert_allclose(np.asarray(fold.predict_proba(there)), expected.predict_proba(X), atol=1e-3)
+    Z = labelfold.as_rows(there).get(fold.transform(there))
+    np.testing.assert_allclose(np.abs(Z), np.abs(expected.embedding_), atol=1e-2)
+
+
 def view_of(view):
     return view.family, view.space, view.value, view.filter
 

@@ -107,7 +107,8 @@ def interpolated(X: Any, ends: np.ndarray, points: np.ndarray, values: np.ndarra
     parts, xp = [slice(*pair) for pair in pairwise(ends.tolist())], library_of(X)
     if xp is not np:
         x, y = beside(X, points), beside(X, values)
-        columns = [_interpolated(xp, double(X[:, j]), x[here], y[here]) for j, here in enumerate(parts)]
+        # A sum has adjacent entries, which torch's search asks for.
+        columns = [_interpolated(xp, double(X[:, j]) + 0.0, x[here], y[here]) for j, here in enumerate(parts)]
         return xp.astype(xp.stack(columns, axis=1), X.dtype)
     found = np.empty(X.shape, dtype=X.dtype, order="F")
     for j, here in enumerate(parts):

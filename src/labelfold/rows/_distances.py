@@ -198,7 +198,7 @@ class AbsoluteDistances:
     def __call__(self, X: Any) -> Any:
         """Return the distances (n, m) of rows X (n, p), an array or CSR matrix."""
         if on_device(X):
-            return _on_device(library_of(X), X, cast(beside(X, dense(self.points)), X.dtype))
+            return double(_on_device(library_of(X), X, cast(beside(X, dense(self.points)), X.dtype)))
         if sparse.issparse(X) and sparse.issparse(self.points) and X.shape[0]:
             # scikit-learn's loop over sparse rows needs 32-bit indices
             return manhattan_distances(short_indices(X), short_indices(self.points))

@@ -35,6 +35,9 @@ _FOR_COPIES = 5000
 # Budget of time: number of new rows that a thread scores at a time. With fewer, calls take more than a tenth of the
 # time (benchmarks/latency.py); with more, a thousand rows have no second thread.
 _ROWS_AT_A_TIME = 512
+# Budget of time: of more rows, a thread scores as many at a time as fit into its cache. 16 threads then take 0.6 of
+# the time for 200,000 rows.
+_FEW_ROWS = 8192
 # Training rows, and data for `refit`, are not saved with a model.
 _NOT_SAVED = ("_train", "_train_scores", "_forms", "_drawn", "_groups", "_by_weight", "_weights")
 
@@ -161,9 +164,9 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
 
     Cost: for each form two to four passes over the rows, a decomposition of a d x d matrix (d up to 4,000; iterative
     for more), a search among the m anchors, O(n m d), and m x m eigenproblems; then an l x l eigenproblem for each
-    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, two numbers for each nearest
-    anchor of a row, in each space. They stay with the rows: on the device of a tensor, or on the workers of a Dask
-    array, where `embedding_`, `transduction_` and predictions stay too.
+    view. All of it is linear in n. Memory beside the rows: O(m (m + d)) and, for `refit`, two numbers for each
+    nearest anchor of a row, in each space. They stay with the rows: on the device of a tensor, or on the workers of a
+    Dask array, where `embedding_`, `transduction_` and predictions stay too.
 
     A score costs a few products for each row, for any number of views: views of one form that are linear in its
     columns fold into one d x c matrix, views of one graph into one m x c matrix.
@@ -506,7 +509,10 @@ class LabelFold(Decisions, ClassNamePrefixFeaturesOutMixin, RowsTransformer):
     def _mapped(rows: Rows, transform: Any, width: int) -> Any:
         """Return a function of new rows."""
         with single_blas():  # for few rows, threads of BLAS would mostly wait for each other
-            return Featurized(rows, transform, width=width, most_rows=_ROWS_AT_A_TIME).values()
+            few = rows.shape[0] <= _FEW_ROWS
+            return Featurized(
+                rows, transform, width=width, most_rows=_ROWS_AT_A_TIME if few else None
+            ).values()
 
     def _log_odds(self, F: np.ndarray) -> np.ndarray:
         """Return log odds, calibrated on leave-one-out scores."""
