@@ -199,8 +199,3 @@ def _of_values(f: Callable[..., Any], X: Block, T: Any, roots: Any = None) -> An
 def _of_codes(f: Callable[..., Any], weighted: bool, X: Block, codes: Any, *rest: Any) -> Any:
     roots, numbers = rest if weighted else (None, *rest)
     return _of_values(f, X, X.xp.astype(codes[:, None] == numbers[None, :], X.dtype), roots)
-
-
-def double_sum(X: Block, A: Any) -> Any:
-    """Return X'A of a block in double precision, a sum over rows."""
-    return X.double().t(A)

@@ -43,7 +43,6 @@ from labelfold.numerics._ridge_problem import (
     RidgeProblem,
     RidgeSolution,
     RowTargets,
-    double_sum,
 )
 from labelfold.rows import Block, Centered, Rows, Weighted, add_product, single_blas
 
@@ -360,7 +359,7 @@ class DualProblem(RidgeProblem):
             W, D = solve_spectrum(U.T @ self.T, sigma, V, ridge)
             return RidgeSolution(Q @ W, D, self.mean, "dual")
         A, D = found or self.gram.solve_spectrum(self.T, ridge)
-        return RidgeSolution(self.rows.sum(double_sum, self.roots[:, None] * A), D, self.mean, "dual")
+        return RidgeSolution(self.rows.t(self.roots[:, None] * A, double=True), D, self.mean, "dual")
 
     @cached_property
     def _singular(self) -> tuple:

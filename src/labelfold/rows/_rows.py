@@ -221,7 +221,7 @@ class Rows(ABC):
         size = wrapped.shape[0] * wrapped.row_bytes()
         is_dense = not wrapped.take(np.arange(1)).whole().is_sparse
         if size <= max_bytes:  # dense rows by all threads
-            return as_rows(wrapped.get(wrapped.map(_raw)) if is_dense else wrapped.whole().host()), size
+            return as_rows(wrapped.get(wrapped.map(raw_of)) if is_dense else wrapped.whole().host()), size
         # float32 halves dense rows only: sparse rows hold indices too
         if is_dense and wrapped.dtype == np.float64 and size <= 2 * max_bytes:
             return as_rows(wrapped.get(wrapped.map(_single)).astype(np.float32, copy=False)), size / 2
@@ -243,15 +243,15 @@ class Rows(ABC):
         """Return X @ M, stored with the rows."""
         return self.map(operator.matmul, shared=(np.asarray(M),))
 
-    def t(self, H: Any) -> np.ndarray:
-        """Return X'H."""
-        return self.sum(_transposed, H)
+    def t(self, H: Any, double: bool = False) -> np.ndarray:
+        """Return X'H; with ``double``, from products in float64."""
+        return self.sum(_double_transposed if double else _transposed, H)
 
     def mean(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the mean row, each row counted with its weight if there are weights (n,)."""
         if weights is None:
             return self.sum(methodcaller("colsum")) / self.shape[0]
-        return self.sum(_double_sum, weights[:, None])[:, 0] / weights.sum()
+        return self.t(weights[:, None], double=True)[:, 0] / weights.sum()
 
     def gram(self) -> np.ndarray:
         """Return X'X, for d within a memory budget."""
@@ -295,12 +295,12 @@ def _transposed(X: Block, H: Any) -> Term:
     return X.t(H)
 
 
+def _double_transposed(X: Block, H: Any) -> Term:
+    return X.double().t(H)
+
+
 def _single(X: Block) -> Any:
     return X.single().raw
-
-
-def _double_sum(X: Block, A: Any) -> Any:
-    return X.double().t(A)
 
 
 def _squared_norm(X: Block) -> Any:
@@ -522,7 +522,7 @@ class Featurized(RowsWrapper):
 
     def values(self) -> Any:
         """Return the features of all rows as an array, in one pass."""
-        return self.map(_raw)
+        return self.map(raw_of)
 
     def row_bytes(self) -> float:
         """Return the bytes of one row of features."""
@@ -538,7 +538,8 @@ def center_parts(center: np.ndarray, dtype: Any) -> tuple[np.ndarray, np.ndarray
     return center, None if dtype == np.float64 else center - center.astype(dtype)
 
 
-def _raw(X: Block) -> Any:
+def raw_of(X: Block) -> Any:
+    """Return the rows of a block as an array."""
     return X.raw
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from scipy import sparse
 
-from labelfold.rows._rows import RowFunction, Rows
+from labelfold.rows._rows import RowFunction, Rows, raw_of
 from labelfold.rows._sums import Accumulator
 from labelfold.rows.adapters._device_blocks import (
     DeviceBlock,
@@ -172,7 +172,7 @@ class DeviceRows(LocalRows):
         size = wrapped.shape[0] * wrapped.row_bytes()
         if wrapped is self or size > max_bytes:
             return wrapped, 0.0
-        return DeviceRows(wrapped.map(_values)), size
+        return DeviceRows(wrapped.map(raw_of)), size
 
     def map_aligned(self, f: Any, *aligned: Any) -> Any:
         """Return row results from row-aligned arrays alone, on the device if f takes its arrays."""
@@ -280,10 +280,6 @@ class DeviceRows(LocalRows):
         if not bool(self.xp.all(finite)):
             row, column = map(int, np.argwhere(~to_host(finite))[0])
             raise not_finite(float(X[row, column]), start + row, column)
-
-
-def _values(X: DeviceBlock) -> Any:
-    return X.raw
 
 
 class DeviceSparseRows(DeviceRows):
